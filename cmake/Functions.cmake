@@ -1,0 +1,36 @@
+# dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder src/NAME,
+# known to others as deltaproduct::NAME. TYPE SHARED makes it a shared one.
+function(dp_library name)
+  cmake_parse_arguments(ARG "" "TYPE" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  if(NOT ARG_TYPE)
+    set(ARG_TYPE STATIC)
+  endif()
+  add_library(dp_${name} ${ARG_TYPE} ${ARG_SOURCES})
+  add_library(deltaproduct::${name} ALIAS dp_${name})
+  set_target_properties(dp_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(dp_${name} PUBLIC cxx_std_20)
+  target_include_directories(dp_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+    # <deltaproduct/ops/delta_product.h> for users, "ops/delta_product.h" among our own headers
+    $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/deltaproduct>)
+  target_link_libraries(dp_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:dp_settings>)
+endfunction()
+
+# dp_test(NAME LABEL quick|standard|slow SOURCES ... LINK ...): a GoogleTest executable run as one
+# ctest entry. Labels: quick < 0.2 s, standard < 3 s, slow the rest.
+function(dp_test name)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
+  if(NOT DP_TESTS)
+    return()
+  endif()
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main dp_settings)
+  target_compile_definitions(${name} PRIVATE DP_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}")
+endfunction()
+
+if(DP_TESTS)
+  enable_testing()
+endif()

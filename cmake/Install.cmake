@@ -1,0 +1,27 @@
+# Headers, libraries and a package for find_package(deltaproduct): targets deltaproduct::base, ::kernels and, when
+# libtorch was used, ::io and ::ops.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(DP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/deltaproduct)
+set(DP_INSTALL_TARGETS dp_base dp_kernels)
+set(DP_INSTALL_FOLDERS base kernels)
+if(DP_TORCH)
+  list(APPEND DP_INSTALL_TARGETS dp_torch dp_io dp_ops)
+  list(APPEND DP_INSTALL_FOLDERS io ops)
+  install(TARGETS dp RUNTIME)
+endif()
+
+install(TARGETS ${DP_INSTALL_TARGETS} EXPORT deltaproduct)
+foreach(folder IN LISTS DP_INSTALL_FOLDERS)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deltaproduct
+          FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE)
+endforeach()
+install(EXPORT deltaproduct NAMESPACE deltaproduct:: FILE deltaproduct-targets.cmake DESTINATION ${DP_PACKAGE_DIR})
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/deltaproduct-config.cmake.in
+  ${PROJECT_BINARY_DIR}/deltaproduct-config.cmake INSTALL_DESTINATION ${DP_PACKAGE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/deltaproduct-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/deltaproduct-config.cmake ${PROJECT_BINARY_DIR}/deltaproduct-config-version.cmake
+        DESTINATION ${DP_PACKAGE_DIR})

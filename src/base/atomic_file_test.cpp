@@ -1,0 +1,77 @@
+#include "base/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+
+namespace dp {
+namespace {
+namespace fs = std::filesystem;
+
+class AtomicFileTest : public testing::Test {
+ protected:
+  AtomicFileTest() : folder_(fs::path(testing::TempDir()) / ("atomic_file_" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~AtomicFileTest() override { fs::remove_all(folder_); }
+
+  static std::string content(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  size_t num_files() const { return std::distance(fs::directory_iterator(folder_), {}); }
+
+  fs::path folder_;
+};
+
+TEST_F(AtomicFileTest, AppearsOnlyOnCommit) {
+  const fs::path path = folder_ / "result.json";
+  AtomicFile file(path);
+  file.write("one ");
+  file.write("two");
+  EXPECT_FALSE(fs::exists(path));
+  file.commit();
+  EXPECT_EQ(content(path), "one two");
+  EXPECT_EQ(num_files(), 1);
+}
+
+TEST_F(AtomicFileTest, KeepsTheOldContentWithoutCommit) {
+  const fs::path path = folder_ / "result.json";
+  write_file_atomically(path, "old");
+  { AtomicFile(path).write("new"); }
+  EXPECT_EQ(content(path), "old");
+  write_file_atomically(path, "new");
+  EXPECT_EQ(content(path), "new");
+  EXPECT_EQ(num_files(), 1) << "no temporary file is left";
+}
+
+TEST_F(AtomicFileTest, HasTheUsualPermissions) {
+  write_file_atomically(folder_ / "ours", "x");
+  std::ofstream(folder_ / "usual") << "x";
+  EXPECT_EQ(fs::status(folder_ / "ours").permissions(), fs::status(folder_ / "usual").permissions());
+}
+
+TEST_F(AtomicFileTest, FollowsLinksAndLeavesDevicesInPlace) {
+  write_file_atomically(folder_ / "target", "old");
+  fs::create_symlink("target", folder_ / "link");
+  write_file_atomically(folder_ / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(content(folder_ / "target"), "new");
+
+  write_file_atomically("/dev/null", "x");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST_F(AtomicFileTest, FindsOutBeforehandThatNothingCanBeWritten) {
+  EXPECT_THROW(require_writable(folder_), InputError);
+  EXPECT_THROW(require_writable(folder_ / "missing" / "file"), InputError);
+  EXPECT_NO_THROW(require_writable(folder_ / "file"));
+  EXPECT_EQ(num_files(), 0);
+}
+
+}  // namespace
+}  // namespace dp

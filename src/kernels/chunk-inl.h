@@ -1,0 +1,203 @@
+// One chunk of one head made ready for products: its keys and queries packed both ways round, and its
+// decays. Forward and backward share this; derivation in docs/math/chunk.md.
+#if defined(DP_KERNELS_CHUNK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DP_KERNELS_CHUNK_INL_H_
+#undef DP_KERNELS_CHUNK_INL_H_
+#else
+#define DP_KERNELS_CHUNK_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/chunk_plan.h"
+#include "kernels/scratch.h"
+#include "kernels/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dp::HWY_NAMESPACE {
+
+/// Chunk-local names: i, j steps; r a query, i.e. a token whose last step lies in this chunk.
+/// a_i is the decay applied before step i: the gate at a token's first step, 1 elsewhere.
+struct Chunk {
+  static size_t query_capacity(const DeltaProductInputs& in, size_t C) {
+    return round_up((C + in.N - 1) / in.N, kPanel);
+  }
+
+  static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
+    return 2 * Scratch::rounded(C * in.K) + 2 * Scratch::rounded(query_capacity(in, C) * in.K) +
+           5 * Scratch::rounded(C + kPanel);
+  }
+
+  Chunk(const DeltaProductInputs& inputs, size_t sequence, size_t head, size_t C, Scratch& scratch)
+      : in(inputs),
+        C(C),
+        Q(query_capacity(inputs, C)),
+        h(head),
+        first_token(static_cast<size_t>(inputs.offsets[sequence])),
+        num_steps(static_cast<size_t>(inputs.offsets[sequence + 1] - inputs.offsets[sequence]) * inputs.N),
+        keys(scratch.take(C * inputs.K)),
+        keys_t(scratch.take(C * inputs.K)),
+        queries(scratch.take(Q * inputs.K)),
+        queries_t(scratch.take(Q * inputs.K)),
+        beta(scratch.take(C)),
+        decay(scratch.take(C + kPanel)),
+        from_start(scratch.take(C)),
+        to_end(scratch.take(C)),
+        query_from_start(scratch.take(Q)) {}
+
+  /// Packs chunk number c of the sequence.
+  void prepare(size_t c) {
+    begin = c * C;
+    steps = std::min(C, num_steps - begin);
+    const size_t token = (begin + steps) / in.N;  // tokens whose last step is before the chunk's end
+    first_query = begin / in.N;
+    num_queries = token - first_query;
+    pack_rows(in.k + ((first_token * in.N + begin) * in.H + h) * in.K, steps, C, 1.0f, keys, keys_t);
+    pack_rows(in.q + ((first_token + first_query) * in.H + h) * in.K, num_queries, Q, in.scale, queries,
+              queries_t);
+    for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[(first_token * in.N + begin + i) * in.H + h];
+    for (size_t i = steps; i < padded_steps(); ++i) beta[i] = 0;
+    if (gated()) find_decays();
+  }
+
+  bool gated() const { return in.log_gate != nullptr; }
+  size_t padded_steps() const { return round_up(steps, kPanel); }
+  size_t padded_queries() const { return round_up(num_queries, kPanel); }
+  /// The last step that query r sees.
+  size_t query_step(size_t r) const { return (first_query + r + 1) * in.N - 1 - begin; }
+  /// Offset of this chunk's first step in v, and of its first query in o (in rows of V, all heads).
+  size_t value_row() const { return (first_token * in.N + begin) * in.H + h; }
+  size_t query_row() const { return (first_token + first_query) * in.H + h; }
+  /// Product of all decays of the chunk.
+  float total_decay() const { return gated() ? from_start[steps - 1] : 1.0f; }
+
+  const DeltaProductInputs& in;
+  const size_t C, Q;  // capacities: steps, and queries rounded up to a panel
+  const size_t h, first_token, num_steps;
+  size_t begin = 0, steps = 0, first_query = 0, num_queries = 0;
+  float* const keys;       // [C,K], rows beyond `steps` up to a whole panel are zero
+  float* const keys_t;     // [K,C]
+  float* const queries;    // [Q,K], times scale
+  float* const queries_t;  // [K,Q]
+  float* const beta;       // [C]
+  // Decays, only when gated; all are products of gates, so never above 1 for gates <= 0, and a gate
+  // of exactly 0 (log_gate = -inf) gives 0 where differences of cumulative logs would give NaN.
+  float* const decay;             // [C+kPanel] a_i
+  float* const from_start;        // [C] a_0 ... a_i
+  float* const to_end;            // [C] a_{i+1} ... a_{steps-1}
+  float* const query_from_start;  // [Q] from_start of each query's last step
+
+ private:
+  // rows[i] = factor from[i H K ..] for i < count, zero up to a whole panel; rows_t its transpose.
+  void pack_rows(const float* HWY_RESTRICT from, size_t count, size_t stride_t, float factor,
+                 float* HWY_RESTRICT rows, float* HWY_RESTRICT rows_t) const {
+    const size_t K = in.K, stride = in.H * in.K, padded = round_up(count, kPanel);
+    const Vec fv = hn::Set(kTag, factor);
+    for (size_t i = 0; i < count; ++i) {
+      size_t d = 0;
+      for (; d + kLanes <= K; d += kLanes)
+        hn::StoreU(hn::Mul(fv, hn::LoadU(kTag, from + i * stride + d)), kTag, rows + i * K + d);
+      for (; d < K; ++d) rows[i * K + d] = factor * from[i * stride + d];
+    }
+    std::memset(rows + count * K, 0, (padded - count) * K * sizeof(float));
+    transpose(rows, K, padded, K, 1.0f, rows_t, stride_t);
+  }
+
+  void find_decays() {
+    const float* gates = in.log_gate + first_token * in.H + h;
+    for (size_t i = 0; i < steps; ++i) {
+      const size_t step = begin + i;
+      decay[i] = step % in.N == 0 ? std::exp(gates[step / in.N * in.H]) : 1.0f;
+      from_start[i] = i == 0 ? decay[0] : from_start[i - 1] * decay[i];
+    }
+    to_end[steps - 1] = 1;
+    for (size_t i = steps - 1; i-- > 0;) to_end[i] = to_end[i + 1] * decay[i + 1];
+    for (size_t i = steps; i < padded_steps(); ++i) decay[i] = from_start[i] = to_end[i] = 0;
+    for (size_t r = 0; r < num_queries; ++r) query_from_start[r] = from_start[query_step(r)];
+    for (size_t r = num_queries; r < padded_queries(); ++r) query_from_start[r] = 0;
+  }
+};
+
+/// Decays from step j (row) to later moments (columns): out[j][m] is the product of all decays after
+/// step j up to moment m, 1 at m's own step, 0 where m comes before j. Moments are the steps
+/// themselves (per_query false) or the queries' last steps.
+inline void find_decays_between(const Chunk& chunk, bool per_query, float* HWY_RESTRICT out,
+                                size_t stride) {
+  const size_t columns = per_query ? chunk.padded_queries() : chunk.padded_steps();
+  size_t next_query = chunk.num_queries;  // queries at or after this one are already in the rows below
+  for (size_t j = chunk.steps; j-- > 0;) {
+    float* row = out + j * stride;
+    if (j + 1 == chunk.steps) {
+      std::memset(row, 0, columns * sizeof(float));
+    } else {
+      const Vec factor = hn::Set(kTag, chunk.decay[j + 1]);
+      for (size_t m = 0; m < columns; m += kLanes)
+        hn::StoreU(hn::Mul(factor, hn::LoadU(kTag, row + stride + m)), kTag, row + m);
+    }
+    if (!per_query) {
+      row[j] = 1;
+    } else if (next_query > 0 && chunk.query_step(next_query - 1) == j) {
+      row[--next_query] = 1;
+    }
+  }
+}
+
+/// state panels [panel_begin, panel_end) of a [K,V] matrix into panel layout; zero beyond column V.
+inline void pack_state(const float* HWY_RESTRICT state, size_t K, size_t V, size_t panel_begin,
+                       size_t panel_end, float* HWY_RESTRICT panels) {
+  for (size_t p = panel_begin; p < panel_end; ++p) {
+    const size_t columns = std::min(kPanel, V - p * kPanel);
+    float* out = panels + p * K * kPanel;
+    for (size_t d = 0; d < K; ++d, out += kPanel) {
+      if (state == nullptr) {
+        std::memset(out, 0, kPanel * sizeof(float));
+      } else {
+        std::memcpy(out, state + d * V + p * kPanel, columns * sizeof(float));
+        std::memset(out + columns, 0, (kPanel - columns) * sizeof(float));
+      }
+    }
+  }
+}
+
+/// The inverse of pack_state.
+inline void unpack_state(const float* HWY_RESTRICT panels, size_t K, size_t V, size_t panel_begin,
+                         size_t panel_end, float* HWY_RESTRICT state) {
+  for (size_t p = panel_begin; p < panel_end; ++p) {
+    const size_t columns = std::min(kPanel, V - p * kPanel);
+    const float* in = panels + p * K * kPanel;
+    for (size_t d = 0; d < K; ++d, in += kPanel)
+      std::memcpy(state + d * V + p * kPanel, in, columns * sizeof(float));
+  }
+}
+
+/// Rows of a [rows, V] matrix with the given stride, columns of panel p, as a zero-padded [rows,16].
+inline void pack_panel(const float* HWY_RESTRICT from, size_t stride, size_t rows, size_t V, size_t p,
+                       float* HWY_RESTRICT to) {
+  const size_t columns = std::min(kPanel, V - p * kPanel);
+  from += p * kPanel;
+  for (size_t i = 0; i < rows; ++i, from += stride, to += kPanel) {
+    if (columns == kPanel) {
+      Vec row[kVecs];
+      load_row(row, from);
+      for (size_t c = 0; c < kVecs; ++c) hn::StoreU(row[c], kTag, to + c * kLanes);
+    } else {
+      std::memcpy(to, from, columns * sizeof(float));
+      std::memset(to + columns, 0, (kPanel - columns) * sizeof(float));
+    }
+  }
+}
+
+/// The inverse of pack_panel.
+inline void unpack_panel(const float* HWY_RESTRICT from, size_t rows, size_t V, size_t p,
+                         float* HWY_RESTRICT to, size_t stride) {
+  const size_t columns = std::min(kPanel, V - p * kPanel);
+  to += p * kPanel;
+  for (size_t i = 0; i < rows; ++i, from += kPanel, to += stride)
+    std::memcpy(to, from, columns * sizeof(float));
+}
+
+}  // namespace dp::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // DP_KERNELS_CHUNK_INL_H_

@@ -1,0 +1,445 @@
+// Backward pass of one head, chunk by chunk from the last. Names as in chunk_forward.cpp; dX is the
+// gradient of X, and dS' that of the state after the chunk. Derivation in docs/math/chunk.md.
+//   sweep:      dU = K dS' + P^T dO - L^T dV,  dV = diag(beta) dU   by backward substitution
+//               dS = dS' + Q^T dO - K^T dV
+//   gradients:  dK = U dS'^T - dV S^T + (dL + dL^T) K + dP^T Q   with dL = -dV U^T, dP = dO U^T
+//               dQ = dO S^T + dP K,  dbeta = rowsum(dU E)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/chunk_backward.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include "kernels/chunk-inl.h"
+#include "kernels/chunk_kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dp::HWY_NAMESPACE {
+namespace {
+
+class BackwardHead {
+ public:
+  BackwardHead(const DeltaProductInputs& inputs, const ChunkPlan& plan, const HeadSlice& slice,
+               const SavedHead<const float>& saved, const DeltaProductGradients& gradients,
+               const SweepBuffers& buffers)
+      : in_(inputs),
+        plan_(plan),
+        slice_(slice),
+        saved_(saved),
+        out_(gradients),
+        buffers_(buffers),
+        scratch_(scratch_size(inputs, plan)),
+        chunk_(inputs, slice.sequence, slice.head, plan.C, scratch_),
+        C(plan.C),
+        Q(chunk_.Q) {
+    const size_t padded_v = plan.panels * kPanel, K = inputs.K;
+    key_products_ = scratch_.take(C * C);
+    query_products_ = scratch_.take(Q * C);
+    decays_ = scratch_.take(C * C);
+    swap_ = scratch_.take(C * C);
+    d_key_products_ = scratch_.take(C * C);
+    d_query_products_ = scratch_.take(Q * C);
+    d_query_products_t_ = scratch_.take(C * Q);
+    d_o_ = scratch_.take(Q * padded_v);
+    d_o_t_ = scratch_.take(Q * padded_v);
+    d_values_ = scratch_.take(C * kPanel);
+    minus_d_values_t_ = scratch_.take(C * padded_v);
+    updates_t_ = scratch_.take(C * padded_v);
+    dk_t_ = scratch_.take(C * K);
+    dq_t_ = scratch_.take(Q * K);
+    d_log_from_start_ = scratch_.take(C);
+    d_log_to_end_ = scratch_.take(C);
+    d_log_.resize(C);
+    d_log_queries_ = scratch_.take(Q);
+    keys_from_start_ = chunk_.gated() ? scratch_.take(C * K) : chunk_.keys;
+    queries_from_start_ = chunk_.gated() ? scratch_.take(Q * K) : chunk_.queries;
+  }
+
+  void run(const BackwardWork& work) {
+    const size_t head = slice_.sequence * in_.H + slice_.head, size = in_.K * in_.V;
+    if (work.sweep) {
+      const float* d_final = out_.d_final_state == nullptr ? nullptr : out_.d_final_state + head * size;
+      pack_state(d_final, in_.K, in_.V, slice_.panel_begin, slice_.panel_end, d_state(work.chunk_end));
+    }
+    for (size_t c = work.chunk_end; c-- > work.chunk_begin;) {
+      chunk_.prepare(c);
+      if (work.sweep || chunk_.gated()) find_products();
+      for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
+        pack_panel(out_.d_o + chunk_.query_row() * in_.V, in_.H * in_.V, chunk_.num_queries, in_.V, p,
+                   d_o_ + p * Q * kPanel);
+      if (work.sweep) sweep(c);
+      if (work.gradients) find_gradients(c);
+    }
+    if (work.sweep && out_.dstate != nullptr)
+      unpack_state(d_state(work.chunk_begin), in_.K, in_.V, slice_.panel_begin, slice_.panel_end,
+                   out_.dstate + head * size);
+  }
+
+ private:
+  static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
+    const size_t C = plan.C, Q = Chunk::query_capacity(in, C), padded_v = plan.panels * kPanel;
+    const auto size = [](size_t floats) { return Scratch::rounded(floats); };
+    return Chunk::scratch_size(in, C) + 4 * size(C * C) + 3 * size(Q * C) + 2 * size(Q * padded_v) +
+           size(C * kPanel) + 2 * size(C * padded_v) + 2 * size(C * in.K) + 2 * size(Q * in.K) +
+           2 * size(C) + size(Q);
+  }
+
+  // Gradient of the state before chunk c, in panels.
+  float* d_state(size_t c) const { return buffers_.d_states + buffers_.state_slot(c) * plan_.state_size; }
+  float* d_updates(size_t c) const {
+    return buffers_.d_updates + buffers_.update_slot(c) * plan_.errors_size;
+  }
+
+  // key_products[j][i] = decay k_j . k_i, symmetric; query_products[r][i] = decay q_r . k_i, zero for
+  // steps that query r does not see.
+  void find_products() {
+    const size_t K = in_.K, columns = chunk_.padded_steps();
+    for (size_t column = 0; column < columns; column += kPanel) {
+      for_tiles(chunk_.steps, [&](auto rows, size_t j) HWY_ATTR {
+        Tile<rows()> tile;
+        set_zero(tile);
+        add_product(tile, chunk_.keys_t + j, C, chunk_.keys_t + column, C, K);
+        store(tile, key_products_ + j * C + column, C);
+      });
+      for_tiles(chunk_.num_queries, [&](auto rows, size_t r) HWY_ATTR {
+        Tile<rows()> tile;
+        set_zero(tile);
+        add_product(tile, chunk_.queries_t + r, Q, chunk_.keys_t + column, C, K);
+        store(tile, query_products_ + r * C + column, C);
+      });
+    }
+    if (chunk_.gated()) {
+      find_decays_between(chunk_, false, decays_, C);
+      mirror(decays_, 1.0f);
+      for (size_t j = 0; j < chunk_.steps; ++j) multiply(key_products_ + j * C, decays_ + j * C);
+      for (size_t r = 0; r < chunk_.num_queries; ++r)
+        multiply(query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
+      scale_packed(chunk_.keys, chunk_.from_start, chunk_.steps, keys_from_start_);
+      scale_packed(chunk_.queries, chunk_.query_from_start, chunk_.num_queries, queries_from_start_);
+    }
+    clear_unseen(query_products_);
+  }
+
+  // Copies the part of a [C,C] matrix above the diagonal to below it.
+  void mirror(float* matrix, float diagonal) {
+    const size_t steps = chunk_.padded_steps();
+    transpose(matrix, C, steps, steps, 1.0f, swap_, C);
+    for (size_t j = 0; j < chunk_.steps; ++j) {
+      std::memcpy(matrix + j * C, swap_ + j * C, j * sizeof(float));
+      matrix[j * C + j] = diagonal;
+    }
+  }
+
+  void multiply(float* row, const float* factors) {
+    for (size_t i = 0; i < chunk_.padded_steps(); i += kLanes)
+      hn::StoreU(hn::Mul(hn::LoadU(kTag, row + i), hn::LoadU(kTag, factors + i)), kTag, row + i);
+  }
+
+  // out[i] = factors[i] rows[i], rows of K
+  void scale_packed(const float* HWY_RESTRICT rows, const float* factors, size_t count,
+                    float* HWY_RESTRICT out) {
+    for (size_t i = 0; i < count; ++i)
+      for (size_t d = 0; d < in_.K; ++d) out[i * in_.K + d] = factors[i] * rows[i * in_.K + d];
+  }
+
+  void clear_unseen(float* per_query) {
+    for (size_t r = 0; r < chunk_.num_queries; ++r) {
+      const size_t seen = chunk_.query_step(r) + 1;
+      std::memset(per_query + r * C + seen, 0, (chunk_.padded_steps() - seen) * sizeof(float));
+    }
+  }
+
+  void sweep(size_t c) {
+    for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p) {
+      const size_t panel_size = in_.K * kPanel;
+      const float* after = d_state(c + 1) + p * panel_size;
+      find_d_updates(after, d_o_ + p * Q * kPanel, d_updates(c) + p * C * kPanel);
+      unpack_panel(d_values_, chunk_.steps, in_.V, p, out_.dv + chunk_.value_row() * in_.V,
+                   in_.H * in_.V);
+      retreat(after, d_o_ + p * Q * kPanel, d_state(c) + p * panel_size);
+    }
+  }
+
+  // dU and dV = beta dU of one panel.
+  void find_d_updates(const float* HWY_RESTRICT d_state, const float* HWY_RESTRICT d_o,
+                      float* HWY_RESTRICT d_updates) {
+    const size_t steps = chunk_.steps;
+    for_tiles_reversed(steps, [&](auto rows, size_t i) HWY_ATTR {
+      constexpr size_t R = rows();
+      Tile<R> x;
+      set_zero(x);
+      add_product(x, chunk_.keys_t + i, C, d_state, kPanel, in_.K);
+      if (chunk_.gated()) scale_rows(x, chunk_.to_end + i);
+      const size_t first = (chunk_.begin + i) / in_.N - chunk_.first_query;  // first query after step i
+      if (first < chunk_.num_queries)
+        add_product(x, query_products_ + first * C + i, C, d_o + first * kPanel, kPanel,
+                    chunk_.num_queries - first);
+      add_product<true>(x, key_products_ + (i + R) * C + i, C, d_values_ + (i + R) * kPanel, kPanel,
+                        steps - i - R);
+      store_reversed(x, i, std::make_integer_sequence<int, static_cast<int>(R)>());
+      store(x, d_updates + i * kPanel, kPanel);
+    });
+  }
+
+  // The triangle inside a tile: row R-1 is final; each final row is taken from those before it.
+  template <size_t R, int... kRows>
+  HWY_INLINE void store_reversed(Tile<R>& x, size_t i, std::integer_sequence<int, kRows...>) {
+    (finish_row<R - 1 - kRows>(x, i), ...);
+  }
+  template <size_t r, size_t R>
+  HWY_INLINE void finish_row(Tile<R>& x, size_t i) {
+    Vec dv[kVecs];
+    DP_UNROLL for (size_t c = 0; c < kVecs; ++c) {
+      dv[c] = hn::Mul(hn::Set(kTag, chunk_.beta[i + r]), x.v[r][c]);
+      hn::StoreU(dv[c], kTag, d_values_ + (i + r) * kPanel + c * kLanes);
+    }
+    DP_UNROLL for (size_t earlier = 0; earlier < r; ++earlier)
+        add_scaled<true>(x.v[earlier], key_products_[(i + r) * C + i + earlier], dv);
+  }
+
+  // dS = decayed dS' + Q^T dO - K^T dV of one panel.
+  void retreat(const float* HWY_RESTRICT after, const float* HWY_RESTRICT d_o,
+               float* HWY_RESTRICT before) {
+    const size_t K = in_.K;
+    const float decay = chunk_.total_decay();
+    for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
+      Tile<rows()> tile;
+      load(tile, after + d * kPanel, kPanel);
+      if (chunk_.gated()) scale_all(tile, decay);
+      add_product(tile, queries_from_start_ + d, K, d_o, kPanel, chunk_.num_queries);
+      add_product<true>(tile, keys_from_start_ + d, K, d_values_, kPanel, chunk_.steps);
+      store(tile, before + d * kPanel, kPanel);
+    });
+  }
+
+  void find_gradients(size_t c) {
+    const float* states = saved_.states + c * plan_.state_size;
+    const float* errors = saved_.errors + c * plan_.errors_size;
+    find_dbeta(errors, d_updates(c));
+    transpose_panels(errors, d_updates(c));
+    find_d_products(errors);
+    find_dk(states, d_state(c + 1));
+    find_dq(states);
+    const size_t step_row = (chunk_.first_token * in_.N + chunk_.begin) * in_.H + chunk_.h;
+    transpose(dk_t_, C, in_.K, chunk_.steps, 1.0f, out_.dk + step_row * in_.K, in_.H * in_.K);
+    transpose(dq_t_, Q, in_.K, chunk_.num_queries, in_.scale, out_.dq + chunk_.query_row() * in_.K,
+              in_.H * in_.K);
+    if (chunk_.gated()) find_dlog_gate(states, d_state(c + 1));
+  }
+
+  void find_dbeta(const float* errors, const float* d_updates) {
+    float* dbeta = out_.dbeta + (chunk_.first_token * in_.N + chunk_.begin) * in_.H + chunk_.h;
+    for (size_t i = 0; i < chunk_.steps; ++i) {
+      Vec sum = hn::Zero(kTag);
+      for (size_t p = 0; p < plan_.panels; ++p) {
+        Vec e[kVecs], x[kVecs];
+        load_row(e, errors + (p * C + i) * kPanel);
+        load_row(x, d_updates + (p * C + i) * kPanel);
+        DP_UNROLL for (size_t v = 0; v < kVecs; ++v) sum = hn::MulAdd(e[v], x[v], sum);
+      }
+      dbeta[i * in_.H] = hn::GetLane(hn::SumOfLanes(kTag, sum));
+    }
+  }
+
+  // Steps (or queries) along the lanes: updates_t [V][C] = U^T, minus_d_values_t = -dV^T, d_o_t [V][Q].
+  void transpose_panels(const float* errors, const float* d_updates) {
+    const size_t steps = chunk_.steps, queries = chunk_.num_queries;
+    for (size_t p = 0; p < plan_.panels; ++p) {
+      const size_t row = p * kPanel;
+      transpose(errors + row * C, kPanel, steps, kPanel, 1.0f, updates_t_ + row * C, C);
+      transpose(d_updates + row * C, kPanel, steps, kPanel, -1.0f, minus_d_values_t_ + row * C, C);
+      transpose(d_o_ + row * Q, kPanel, queries, kPanel, 1.0f, d_o_t_ + row * Q, Q);
+    }
+    for (size_t row = 0; row < plan_.panels * kPanel; ++row) {
+      // Lanes beyond the last step or query are never stored, but must not be slow or trap.
+      std::fill(updates_t_ + row * C + steps, updates_t_ + row * C + chunk_.padded_steps(), 0.0f);
+      std::fill(minus_d_values_t_ + row * C + steps, minus_d_values_t_ + row * C + chunk_.padded_steps(), 0.0f);
+      std::fill(d_o_t_ + row * Q + queries, d_o_t_ + row * Q + chunk_.padded_queries(), 0.0f);
+      multiply(updates_t_ + row * C, chunk_.beta);
+      multiply(minus_d_values_t_ + row * C, chunk_.beta);
+    }
+  }
+
+  // d_key_products[j][i] = gradient of k_j . k_i through L, symmetric; d_query_products[r][i] that of
+  // q_r . k_i through P. When gated, also their part in the gradient of the log decays.
+  void find_d_products(const float* errors) {
+    for (size_t column = 0; column < chunk_.padded_steps(); column += kPanel) {
+      for_tiles(chunk_.steps, [&](auto rows, size_t j) HWY_ATTR {
+        if (column + kPanel <= j + 1) return;  // below the diagonal
+        Tile<rows()> tile;
+        set_zero(tile);
+        for (size_t p = 0; p < plan_.panels; ++p)
+          add_panel_product(tile, errors + (p * C + j) * kPanel,
+                            minus_d_values_t_ + p * kPanel * C + column, C);
+        scale_rows(tile, chunk_.beta + j);
+        store(tile, d_key_products_ + j * C + column, C);
+      });
+      for_tiles(chunk_.num_queries, [&](auto rows, size_t r) HWY_ATTR {
+        if (column > chunk_.query_step(r + rows() - 1)) return;
+        Tile<rows()> tile;
+        set_zero(tile);
+        for (size_t p = 0; p < plan_.panels; ++p)
+          add_panel_product(tile, d_o_ + (p * Q + r) * kPanel, updates_t_ + p * kPanel * C + column, C);
+        store(tile, d_query_products_ + r * C + column, C);
+      });
+    }
+    clear_unseen(d_query_products_);
+    if (chunk_.gated()) {
+      add_product_decays();
+      for (size_t j = 0; j < chunk_.steps; ++j) multiply(d_key_products_ + j * C, decays_ + j * C);
+      for (size_t r = 0; r < chunk_.num_queries; ++r)
+        multiply(d_query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
+    }
+    mirror(d_key_products_, 0.0f);
+    transpose(d_query_products_, C, chunk_.num_queries, chunk_.steps, 1.0f, d_query_products_t_, Q);
+    for (size_t i = 0; i < chunk_.steps; ++i)
+      std::fill(d_query_products_t_ + i * Q + chunk_.num_queries,
+                d_query_products_t_ + i * Q + chunk_.padded_queries(), 0.0f);
+  }
+
+  // d_log[i]: gradient of the log of from_start[i]. A product of steps j < i (or of query r at step i
+  // with step j) carries decay from_start[i] / from_start[j], so what one gains the other loses: in
+  // double precision, because find_dlog_gate sums over both.
+  void add_product_decays() {
+    std::fill(d_log_.begin(), d_log_.end(), 0.0);
+    const auto add_row = [&](const float* d_products, const float* products, size_t begin, size_t end,
+                             double sign) {
+      double row = 0;
+      for (size_t i = begin; i < end; ++i) {
+        const double z = static_cast<double>(d_products[i]) * products[i];
+        d_log_[i] += sign * z;
+        row += z;
+      }
+      return sign * row;
+    };
+    for (size_t j = 0; j < chunk_.steps; ++j)
+      d_log_[j] -= add_row(d_key_products_ + j * C, key_products_ + j * C, j + 1, chunk_.steps, 1);
+    for (size_t r = 0; r < chunk_.num_queries; ++r) {
+      const size_t step = chunk_.query_step(r);
+      d_log_[step] -= add_row(d_query_products_ + r * C, query_products_ + r * C, 0, step, -1);
+    }
+  }
+
+  // dk_t [K][C]
+  void find_dk(const float* HWY_RESTRICT states, const float* HWY_RESTRICT d_states) {
+    const size_t K = in_.K, panel_size = K * kPanel;
+    std::fill(d_log_from_start_, d_log_from_start_ + C, 0.0f);
+    std::fill(d_log_to_end_, d_log_to_end_ + C, 0.0f);
+    for (size_t column = 0; column < chunk_.padded_steps(); column += kPanel) {
+      for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
+        constexpr size_t R = rows();
+        float* out = dk_t_ + d * C + column;
+        Tile<R> tile;
+        set_zero(tile);
+        for (size_t p = 0; p < plan_.panels; ++p)
+          add_panel_product(tile, states + p * panel_size + d * kPanel,
+                            minus_d_values_t_ + p * kPanel * C + column, C);
+        if (chunk_.gated()) {
+          scale_columns(tile, chunk_.from_start + column);
+          add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_from_start_ + column);
+          store(tile, out, C);
+          set_zero(tile);
+        }
+        for (size_t p = 0; p < plan_.panels; ++p)
+          add_panel_product(tile, d_states + p * panel_size + d * kPanel,
+                            updates_t_ + p * kPanel * C + column, C);
+        if (chunk_.gated()) {
+          scale_columns(tile, chunk_.to_end + column);
+          add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_to_end_ + column);
+          DP_FOR_TILE(r, c)
+          tile.v[r][c] = hn::Add(tile.v[r][c], hn::LoadU(kTag, out + r * C + c * kLanes));
+        }
+        add_product(tile, chunk_.keys + d, K, d_key_products_ + column, C, chunk_.steps);
+        add_product(tile, chunk_.queries + d, K, d_query_products_ + column, C, chunk_.num_queries);
+        store(tile, out, C);
+      });
+    }
+  }
+
+  // dq_t [K][Q], without the scale
+  void find_dq(const float* HWY_RESTRICT states) {
+    const size_t K = in_.K, panel_size = K * kPanel;
+    if (chunk_.gated()) std::fill(d_log_queries_, d_log_queries_ + Q, 0.0f);
+    for (size_t column = 0; column < chunk_.padded_queries(); column += kPanel) {
+      for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
+        Tile<rows()> tile;
+        set_zero(tile);
+        for (size_t p = 0; p < plan_.panels; ++p)
+          add_panel_product(tile, states + p * panel_size + d * kPanel,
+                            d_o_t_ + p * kPanel * Q + column, Q);
+        if (chunk_.gated()) {
+          scale_columns(tile, chunk_.query_from_start + column);
+          add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
+        }
+        add_product(tile, chunk_.keys + d, K, d_query_products_t_ + column, Q, chunk_.steps);
+        store(tile, dq_t_ + d * Q + column, Q);
+      });
+    }
+  }
+
+  // sums[column] += sum_r tile[r][column] b[r stride + column]
+  template <size_t R>
+  HWY_INLINE void add_column_dots(const Tile<R>& tile, const float* HWY_RESTRICT b, size_t stride,
+                                  float* HWY_RESTRICT sums) {
+    DP_UNROLL for (size_t c = 0; c < kVecs; ++c) {
+      Vec sum = hn::LoadU(kTag, sums + c * kLanes);
+      DP_UNROLL for (size_t r = 0; r < R; ++r)
+        sum = hn::MulAdd(tile.v[r][c], hn::LoadU(kTag, b + r * stride + c * kLanes), sum);
+      hn::StoreU(sum, kTag, sums + c * kLanes);
+    }
+  }
+
+  // A token's gate is a factor of from_start[i] for every step i of the chunk from its first on, and
+  // to_end[i] is from_start[last] / from_start[i].
+  void find_dlog_gate(const float* states, const float* d_states) {
+    Vec dot = hn::Zero(kTag);
+    for (size_t x = 0; x < plan_.state_size; x += kLanes)
+      dot = hn::MulAdd(hn::LoadU(kTag, states + x), hn::LoadU(kTag, d_states + x), dot);
+    double later = static_cast<double>(chunk_.total_decay()) * hn::GetLane(hn::SumOfLanes(kTag, dot));
+    for (size_t r = 0; r < chunk_.num_queries; ++r) d_log_[chunk_.query_step(r)] += d_log_queries_[r];
+    for (size_t i = 0; i < chunk_.steps; ++i) later += d_log_to_end_[i];
+    for (size_t i = chunk_.steps; i-- > 0;) {
+      later += d_log_[i] + d_log_from_start_[i] - d_log_to_end_[i];
+      const size_t step = chunk_.begin + i;
+      if (step % in_.N == 0)
+        out_.dlog_gate[(chunk_.first_token + step / in_.N) * in_.H + chunk_.h] = static_cast<float>(later);
+    }
+  }
+
+  const DeltaProductInputs& in_;
+  const ChunkPlan& plan_;
+  const HeadSlice slice_;
+  const SavedHead<const float> saved_;
+  const DeltaProductGradients& out_;
+  const SweepBuffers& buffers_;
+  Scratch scratch_;
+  Chunk chunk_;
+  const size_t C, Q;
+  float *key_products_, *query_products_, *decays_, *swap_;
+  float *d_key_products_, *d_query_products_, *d_query_products_t_;
+  float *d_o_, *d_o_t_, *d_values_, *minus_d_values_t_, *updates_t_;
+  float *dk_t_, *dq_t_, *d_log_from_start_, *d_log_to_end_, *d_log_queries_;
+  float *keys_from_start_, *queries_from_start_;
+  std::vector<double> d_log_;
+};
+
+void chunk_backward_target(const DeltaProductInputs& inputs, const ChunkPlan& plan,
+                           const HeadSlice& slice, const BackwardWork& work,
+                           const SavedHead<const float>& saved,
+                           const DeltaProductGradients& gradients, const SweepBuffers& buffers) {
+  BackwardHead(inputs, plan, slice, saved, gradients, buffers).run(work);
+}
+
+}  // namespace
+}  // namespace dp::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dp {
+HWY_EXPORT(chunk_backward_target);
+void chunk_backward(const DeltaProductInputs& inputs, const ChunkPlan& plan, const HeadSlice& slice,
+                    const BackwardWork& work, const SavedHead<const float>& saved,
+                    const DeltaProductGradients& gradients, const SweepBuffers& buffers) {
+  HWY_DYNAMIC_DISPATCH(chunk_backward_target)(inputs, plan, slice, work, saved, gradients, buffers);
+}
+}  // namespace dp
+#endif

@@ -1,0 +1,53 @@
+// The delta-product recurrence in float32: forward, backward and the one-token step, over raw memory.
+// N factors per token, H heads, K key width, V value width; derivations are in docs/math/.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "base/executor.h"
+
+namespace dp {
+
+/// The inputs. Sequences lie end to end ("packed"): sequence s is tokens offsets[s] .. offsets[s+1]-1,
+/// so a dense batch [B,T,...] is the case offsets = {0, T, 2T, ..., B T}. Empty sequences are allowed.
+/// All arrays are contiguous; "tokens" stands for offsets[num_sequences].
+struct DeltaProductInputs {
+  size_t num_sequences = 0;
+  const int64_t* offsets = nullptr;  // [num_sequences+1], starts at 0, never decreases
+  size_t N = 1, H = 1, K = 1, V = 1;
+  float scale = 1;
+  const float* q = nullptr;         // [tokens,H,K]
+  const float* k = nullptr;         // [tokens,N,H,K]
+  const float* v = nullptr;         // [tokens,N,H,V]
+  const float* beta = nullptr;      // [tokens,N,H]
+  const float* log_gate = nullptr;  // [tokens,H], or null for no gate
+  const float* state = nullptr;     // [num_sequences,H,K,V], or null for zeros
+};
+
+/// Per token: S *= exp(log_gate); for j < N: S += beta_j k_j (v_j - S^T k_j)^T; o = scale S^T q.
+///   o      [tokens,H,V]
+///   state  [num_sequences,H,K,V] after each sequence's last token, or null; may alias inputs.state
+///   saved  delta_product_saved_size() floats for delta_product_backward, or null
+void delta_product_forward(const DeltaProductInputs& inputs, float* o, float* state, float* saved,
+                           Executor& executor);
+
+/// Floats of chunk states and prediction errors that a forward pass keeps for its backward pass.
+size_t delta_product_saved_size(const DeltaProductInputs& inputs);
+
+/// Gradients of sum(o d_o) + sum(final state d_final_state). Every output is overwritten; those of
+/// optional inputs may be null.
+struct DeltaProductGradients {
+  const float* d_o = nullptr;            // [tokens,H,V]
+  const float* d_final_state = nullptr;  // [num_sequences,H,K,V], or null for zeros
+  float* dq = nullptr;                   // as q
+  float* dk = nullptr;                   // as k
+  float* dv = nullptr;                   // as v
+  float* dbeta = nullptr;                // as beta
+  float* dlog_gate = nullptr;            // as log_gate, or null when there is no gate
+  float* dstate = nullptr;               // as state, or null when not wanted
+};
+
+void delta_product_backward(const DeltaProductInputs& inputs, const float* saved,
+                            const DeltaProductGradients& gradients, Executor& executor);
+
+}  // namespace dp

@@ -1,0 +1,355 @@
+// The float32 kernels against the double-precision recurrence, on every SIMD target of this machine.
+#include "kernels/delta_product.h"
+
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/reference.h"
+
+namespace dp {
+namespace {
+
+using Floats = std::vector<float>;
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+struct Shape {
+  std::vector<int64_t> lengths;
+  size_t N, H, K, V;
+  bool gated = false, state = false;
+};
+
+std::string name(const Shape& s) {
+  std::string lengths;
+  for (const int64_t length : s.lengths) lengths += std::to_string(length) + " ";
+  return "lengths " + lengths + "N=" + std::to_string(s.N) + " H=" + std::to_string(s.H) +
+         " K=" + std::to_string(s.K) + " V=" + std::to_string(s.V) + (s.gated ? " gated" : "") +
+         (s.state ? " state" : "");
+}
+
+// Inputs, outputs and gradients of one problem, with the pointers that the kernels take.
+struct Problem {
+  explicit Problem(const Shape& s, unsigned seed = 1) : shape(s), rng(seed) {
+    for (const int64_t length : s.lengths) offsets.push_back(offsets.back() + length);
+    tokens = static_cast<size_t>(offsets.back());
+    q = normal(tokens * s.H * s.K);
+    k = normal(tokens * s.N * s.H * s.K);
+    v = normal(tokens * s.N * s.H * s.V);
+    for (size_t row = 0; row < k.size(); row += s.K) normalise(&k[row], s.K);
+    beta = normal(tokens * s.N * s.H);
+    for (float& b : beta) b = 2 / (1 + std::exp(-3 * b));
+    const float special[] = {0, 1, 2};
+    for (size_t i = 0; i < beta.size(); i += 5) beta[i] = special[i / 5 % 3];
+    if (s.gated) {
+      log_gate = normal(tokens * s.H);
+      for (float& g : log_gate) g = -0.3f * g * g;
+      const float extremes[] = {0, -30, -1e4f, 0};
+      for (size_t i = 0; i < log_gate.size(); i += 7) log_gate[i] = extremes[i / 7 % 4];
+    }
+    const size_t state_size = s.lengths.size() * s.H * s.K * s.V;
+    if (s.state) state = normal(state_size);
+    d_o = normal(tokens * s.H * s.V);
+    d_final = normal(state_size);
+    o.assign(d_o.size(), kNaN);
+    final_state.assign(state_size, kNaN);
+    dq.assign(q.size(), kNaN);
+    dk.assign(k.size(), kNaN);
+    dv.assign(v.size(), kNaN);
+    dbeta.assign(beta.size(), kNaN);
+    dlog_gate.assign(log_gate.size(), kNaN);
+    dstate.assign(state_size, kNaN);
+  }
+
+  DeltaProductInputs inputs() const {
+    return {shape.lengths.size(), offsets.data(), shape.N, shape.H, shape.K, shape.V, scale,
+            q.data(), k.data(), v.data(), beta.data(), shape.gated ? log_gate.data() : nullptr,
+            shape.state ? state.data() : nullptr};
+  }
+
+  void forward(Executor& executor) {
+    delta_product_forward(inputs(), o.data(), final_state.data(), nullptr, executor);
+  }
+
+  void forward_backward(Executor& executor) {
+    Floats saved(delta_product_saved_size(inputs()), kNaN);
+    delta_product_forward(inputs(), o.data(), final_state.data(), saved.data(), executor);
+    const DeltaProductGradients gradients{d_o.data(), d_final.data(), dq.data(), dk.data(), dv.data(),
+                                          dbeta.data(), shape.gated ? dlog_gate.data() : nullptr,
+                                          dstate.data()};
+    delta_product_backward(inputs(), saved.data(), gradients, executor);
+  }
+
+  Floats normal(size_t size) {
+    std::normal_distribution<float> distribution;
+    Floats out(size);
+    for (float& x : out) x = distribution(rng);
+    return out;
+  }
+
+  static void normalise(float* x, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i) sum += double(x[i]) * x[i];
+    for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(x[i] / std::sqrt(sum));
+  }
+
+  Shape shape;
+  std::mt19937 rng;
+  std::vector<int64_t> offsets{0};
+  size_t tokens;
+  float scale = 0.7f;
+  Floats q, k, v, beta, log_gate, state, d_o, d_final;
+  Floats o, final_state, dq, dk, dv, dbeta, dlog_gate, dstate;
+};
+
+// Rows first .. first+count-1 of one head from an array [rows, H, width].
+std::vector<double> head_rows(const Floats& x, size_t first, size_t count, size_t H, size_t h, size_t width) {
+  std::vector<double> out;
+  if (x.empty()) return out;
+  for (size_t row = first; row < first + count; ++row) {
+    const auto begin = x.begin() + static_cast<std::ptrdiff_t>((row * H + h) * width);
+    out.insert(out.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
+  }
+  return out;
+}
+
+// Largest |got - want| over all heads, against the largest |want|: the measure of tests/data/golden.
+class Comparison {
+ public:
+  void add(const std::vector<double>& got, const std::vector<double>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double error = std::abs(got[i] - want[i]);
+      if (!(error <= error_)) error_ = std::isnan(error) ? INFINITY : error;
+      largest_ = std::max(largest_, std::abs(want[i]));
+    }
+  }
+  double relative() const { return error_ == 0 ? 0 : error_ / largest_; }
+
+ private:
+  double error_ = 0, largest_ = 1e-30;
+};
+
+void expect_matches_reference(const Problem& p, bool with_gradients, double tolerance) {
+  const Shape& s = p.shape;
+  Comparison o, state, dq, dk, dv, dbeta, dgate, dstate;
+  for (size_t n = 0; n < s.lengths.size(); ++n) {
+    for (size_t h = 0; h < s.H; ++h) {
+      const size_t first = static_cast<size_t>(p.offsets[n]), T = static_cast<size_t>(s.lengths[n]);
+      const auto per_token = [&](const Floats& x, size_t width) { return head_rows(x, first, T, s.H, h, width); };
+      const auto per_step = [&](const Floats& x, size_t width) {
+        return head_rows(x, first * s.N, T * s.N, s.H, h, width);
+      };
+      const auto per_sequence = [&](const Floats& x) { return head_rows(x, n, 1, s.H, h, s.K * s.V); };
+      const ReferenceInputs in{T, s.N, s.K, s.V, p.scale, per_token(p.q, s.K), per_step(p.k, s.K),
+                               per_step(p.v, s.V), per_step(p.beta, 1), per_token(p.log_gate, 1),
+                               per_sequence(p.state)};
+      const ReferenceOutputs want = reference_forward(in);
+      o.add(per_token(p.o, s.V), want.o);
+      state.add(per_sequence(p.final_state), want.state);
+      if (!with_gradients) continue;
+      const ReferenceInputs d = reference_backward(in, per_token(p.d_o, s.V), per_sequence(p.d_final));
+      dq.add(per_token(p.dq, s.K), d.q);
+      dk.add(per_step(p.dk, s.K), d.k);
+      dv.add(per_step(p.dv, s.V), d.v);
+      dbeta.add(per_step(p.dbeta, 1), d.beta);
+      dgate.add(per_token(p.dlog_gate, 1), d.log_gate);
+      dstate.add(per_sequence(p.dstate), d.state);
+    }
+  }
+  EXPECT_LE(o.relative(), tolerance);
+  EXPECT_LE(state.relative(), tolerance);
+  EXPECT_LE(dq.relative(), tolerance) << "dq";
+  EXPECT_LE(dk.relative(), tolerance) << "dk";
+  EXPECT_LE(dv.relative(), tolerance) << "dv";
+  EXPECT_LE(dbeta.relative(), tolerance) << "dbeta";
+  EXPECT_LE(dgate.relative(), tolerance) << "dlog_gate";
+  EXPECT_LE(dstate.relative(), tolerance) << "dstate";
+}
+
+constexpr double kTolerance = 5e-6;  // with these sizes and gates; measured: at most 1.5e-6
+
+const std::vector<Shape>& shapes() {
+  static const std::vector<Shape> all = {
+      {{1}, 1, 1, 1, 1, true, true},
+      {{3}, 2, 1, 1, 5},
+      {{5, 0, 1}, 2, 3, 3, 2, true, true},
+      {{17}, 1, 2, 16, 16, false, true},
+      {{33, 31}, 2, 2, 32, 32, true, false},
+      {{40}, 3, 1, 17, 37, true, true},
+      {{9, 50, 2}, 4, 1, 60, 32, true, true},
+      {{65}, 2, 1, 64, 61, false, false},
+      {{7}, 19, 1, 12, 20, true, true},    // more factors than a chunk has steps
+      {{2}, 70, 1, 64, 16, true, false},
+      {{41}, 1, 1, 129, 48, true, true},
+      {{30}, 2, 1, 200, 16, false, true},
+      {{100}, 1, 2, 96, 96, true, true},
+  };
+  return all;
+}
+
+class EveryTarget : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+};
+
+TEST_P(EveryTarget, ForwardAndGradientsMatchReference) {
+  SerialExecutor serial;
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(name(shape));
+    Problem problem(shape);
+    problem.forward_backward(serial);
+    expect_matches_reference(problem, true, kTolerance);
+  }
+}
+
+TEST_P(EveryTarget, ForwardWithoutSavingGivesTheSameBits) {
+  SerialExecutor serial;
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(name(shape));
+    Problem saving(shape), plain(shape);
+    saving.forward_backward(serial);
+    delta_product_forward(plain.inputs(), plain.o.data(), nullptr, nullptr, serial);
+    if (shape.lengths != std::vector<int64_t>{1}) {
+      EXPECT_EQ(saving.o, plain.o);
+    }
+  }
+}
+
+TEST_P(EveryTarget, OneTokenStepMatchesReference) {
+  SerialExecutor serial;
+  for (const size_t N : {1, 2, 3, 4, 5, 9})
+    for (const size_t K : {1, 7, 32})
+      for (const size_t V : {1, 8, 33, 64, 81})
+        for (const bool gated : {false, true}) {
+          Problem problem({{1, 1, 1}, N, 2, K, V, gated, true});
+          SCOPED_TRACE(name(problem.shape));
+          problem.forward(serial);
+          expect_matches_reference(problem, false, kTolerance);
+        }
+}
+
+TEST_P(EveryTarget, ResultsDoNotDependOnTheNumberOfThreads) {
+  SerialExecutor serial;
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(name(shape));
+    Problem one(shape);
+    one.forward_backward(serial);
+    for (const int threads : {2, 3, 16}) {
+      ThreadPool pool(threads);
+      Problem many(shape);
+      many.forward_backward(pool);
+      EXPECT_EQ(one.o, many.o);
+      EXPECT_EQ(one.final_state, many.final_state);
+      EXPECT_EQ(one.dq, many.dq);
+      EXPECT_EQ(one.dk, many.dk);
+      EXPECT_EQ(one.dv, many.dv);
+      EXPECT_EQ(one.dbeta, many.dbeta);
+      EXPECT_EQ(one.dlog_gate, many.dlog_gate);
+      EXPECT_EQ(one.dstate, many.dstate);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+
+TEST(DeltaProduct, ScalarTargetIsAmongThoseTested) {
+  const auto targets = hwy::SupportedAndGeneratedTargets();
+  EXPECT_NE(std::find_if(targets.begin(), targets.end(),
+                         [](int64_t t) { return t == HWY_SCALAR || t == HWY_EMU128; }),
+            targets.end());
+}
+
+// What happens at a token reaches that token and later ones, and only the columns it can.
+TEST(DeltaProduct, NaNReachesOnlyWhatDependsOnIt) {
+  SerialExecutor serial;
+  const Shape shape{{50}, 2, 1, 20, 24};
+  Problem clean(shape);
+  clean.forward(serial);
+  for (const size_t token : {0, 13, 31, 49}) {
+    Problem value(shape), key(shape), query(shape);
+    value.v[(token * 2 + 1) * 24 + 5] = kNaN;
+    key.k[token * 2 * 20 + 3] = kNaN;
+    query.q[token * 20] = INFINITY;
+    value.forward(serial);
+    key.forward(serial);
+    query.forward(serial);
+    for (size_t t = 0; t < 50; ++t)
+      for (size_t c = 0; c < 24; ++c) {
+        const size_t i = t * 24 + c;
+        SCOPED_TRACE(testing::Message() << "NaN at token " << token << ", output " << t << ", column " << c);
+        if (t < token || c != 5) {
+          EXPECT_EQ(value.o[i], clean.o[i]);
+        }
+        if (t >= token && c == 5) {
+          EXPECT_TRUE(std::isnan(value.o[i]));
+        }
+        if (t < token) {
+          EXPECT_EQ(key.o[i], clean.o[i]);
+        }
+        if (t >= token) {
+          EXPECT_TRUE(std::isnan(key.o[i]));
+        }
+        if (t != token) {
+          EXPECT_EQ(query.o[i], clean.o[i]);
+        }
+        if (t == token) {
+          EXPECT_FALSE(std::isfinite(query.o[i]));
+        }
+      }
+  }
+}
+
+// log_gate = -inf forgets exactly, in forward and backward.
+TEST(DeltaProduct, AnInfinitelyNegativeGateForgetsEverything) {
+  SerialExecutor serial;
+  const Shape shape{{20}, 2, 1, 8, 8, true, true};
+  Problem whole(shape);
+  whole.log_gate.assign(20, -0.1f);
+  whole.log_gate[7] = -INFINITY;
+  std::fill(whole.d_o.begin(), whole.d_o.begin() + 7 * 8, 0.0f);  // the loss looks at tokens 7 and on
+  whole.forward_backward(serial);
+  Problem tail({{13}, 2, 1, 8, 8, false, false});
+  std::copy(whole.q.begin() + 7 * 8, whole.q.end(), tail.q.begin());
+  std::copy(whole.k.begin() + 14 * 8, whole.k.end(), tail.k.begin());
+  std::copy(whole.v.begin() + 14 * 8, whole.v.end(), tail.v.begin());
+  std::copy(whole.beta.begin() + 14, whole.beta.end(), tail.beta.begin());
+  tail.shape.gated = true;
+  tail.log_gate.assign(13, -0.1f);
+  tail.forward(serial);
+  for (size_t i = 0; i < tail.o.size(); ++i) EXPECT_NEAR(tail.o[i], whole.o[7 * 8 + i], 1e-5);
+  for (const Floats* gradient : {&whole.dq, &whole.dk, &whole.dv, &whole.dbeta, &whole.dlog_gate, &whole.dstate})
+    for (const float x : *gradient) ASSERT_TRUE(std::isfinite(x));
+  EXPECT_EQ(whole.dlog_gate[7], 0);
+  for (const float x : whole.dstate) EXPECT_EQ(x, 0);
+}
+
+// Reflections keep the state's norm: no step expands, over a million of them.
+TEST(DeltaProduct, ReflectionsKeepTheNormForAMillionSteps) {
+  ThreadPool pool(2);
+  const size_t K = 4, T = 500'000;
+  Problem problem({{static_cast<int64_t>(T)}, 2, 1, K, K, false, true});
+  std::fill(problem.v.begin(), problem.v.end(), 0.0f);
+  std::fill(problem.beta.begin(), problem.beta.end(), 2.0f);
+  std::fill(problem.state.begin(), problem.state.end(), 0.0f);
+  for (size_t d = 0; d < K; ++d) problem.state[d * K + d] = 1;
+  problem.forward(pool);
+  // The state must still be orthogonal: S^T S = I.
+  for (size_t a = 0; a < K; ++a)
+    for (size_t b = 0; b < K; ++b) {
+      double sum = 0;
+      for (size_t d = 0; d < K; ++d) sum += double(problem.final_state[d * K + a]) * problem.final_state[d * K + b];
+      EXPECT_NEAR(sum, a == b ? 1.0 : 0.0, 1e-3);
+    }
+}
+
+}  // namespace
+}  // namespace dp

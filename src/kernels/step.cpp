@@ -1,0 +1,156 @@
+// A group of G factors applied to the state at once. With S before the group and a the gate,
+//   e_j = v_j - a S^T k_j - sum_{l<j} (k_j . k_l) u_l,  u_j = beta_j e_j
+//   S'  = a S + sum_j k_j u_j^T,   S'^T q = a S^T q + sum_j (k_j . q) u_j
+// so one pass over a block of columns finds all S^T k_j and S^T q, and a second one, which finds the
+// block still in cache, updates it.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/step.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/step.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dp::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t kMaxGroup = 4;
+
+#define DP_UNROLL_STEP _Pragma("GCC unroll 8")
+
+float dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, size_t n) {
+  const hn::CappedTag<float, 16> d;
+  const size_t lanes = hn::Lanes(d);
+  auto sum = hn::Zero(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < n; ++i) total += a[i] * b[i];
+  return total;
+}
+
+/// A group's rows and the products among them.
+struct Group {
+  const float* k[kMaxGroup];
+  const float* v[kMaxGroup];
+  const float* q;  // null unless this is the token's last group
+  float beta[kMaxGroup];
+  float key_products[kMaxGroup][kMaxGroup];
+  float query_products[kMaxGroup];
+  float gate, scale;
+  size_t K, V;
+};
+
+// Columns [column, column + W lanes) of the state.
+template <size_t G, size_t W, class D>
+HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* state, float* out,
+                             float* o) {
+  using Vec = hn::Vec<D>;
+  const size_t lanes = hn::Lanes(d);
+  Vec products[G + 1][W];  // S^T k_j, and last S^T q
+  DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j)
+    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) products[j][w] = hn::Zero(d);
+  const float* q = g.q != nullptr ? g.q : g.k[0];
+  const float* row = state + column;
+  for (size_t a = 0; a < g.K; ++a, row += g.V) {
+    Vec s[W];
+    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) s[w] = hn::LoadU(d, row + w * lanes);
+    DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) {
+      const Vec x = hn::Set(d, j == G ? q[a] : g.k[j][a]);
+      DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) products[j][w] = hn::MulAdd(x, s[w], products[j][w]);
+    }
+  }
+  const Vec gate = hn::Set(d, g.gate);
+  Vec u[G][W];
+  DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) {
+    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
+      Vec e = hn::NegMulAdd(gate, products[j][w], hn::LoadU(d, g.v[j] + column + w * lanes));
+      DP_UNROLL_STEP for (size_t l = 0; l < j; ++l)
+        e = hn::NegMulAdd(hn::Set(d, g.key_products[j][l]), u[l][w], e);
+      u[j][w] = hn::Mul(hn::Set(d, g.beta[j]), e);
+    }
+  }
+  if (g.q != nullptr) {
+    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
+      Vec sum = hn::Mul(gate, products[G][w]);
+      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j)
+        sum = hn::MulAdd(hn::Set(d, g.query_products[j]), u[j][w], sum);
+      hn::StoreU(hn::Mul(hn::Set(d, g.scale), sum), d, o + column + w * lanes);
+    }
+  }
+  if (out == nullptr) return;
+  row = state + column;
+  out += column;
+  for (size_t a = 0; a < g.K; ++a, row += g.V, out += g.V) {
+    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
+      Vec s = hn::Mul(gate, hn::LoadU(d, row + w * lanes));
+      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) s = hn::MulAdd(hn::Set(d, g.k[j][a]), u[j][w], s);
+      hn::StoreU(s, d, out + w * lanes);
+    }
+  }
+}
+
+template <size_t G>
+void step_group(const Group& g, size_t begin, size_t end, const float* state, float* out, float* o) {
+  const hn::CappedTag<float, 16> d;
+  const hn::CappedTag<float, 1> one;
+  constexpr size_t W = G <= 2 ? 4 : 2;  // (G + 1) W accumulators and W rows of the state in registers
+  const size_t lanes = hn::Lanes(d);
+  size_t column = begin;
+  for (; column + W * lanes <= end; column += W * lanes) step_columns<G, W>(d, g, column, state, out, o);
+  for (; column + lanes <= end; column += lanes) step_columns<G, 1>(d, g, column, state, out, o);
+  for (; column < end; ++column) step_columns<G, 1>(one, g, column, state, out, o);
+}
+
+void step_forward_target(const DeltaProductInputs& in, const HeadSlice& slice, float* o,
+                         float* state_out) {
+  const size_t K = in.K, V = in.V, token = static_cast<size_t>(in.offsets[slice.sequence]);
+  const size_t begin = slice.panel_begin * kPanel, end = std::min(V, slice.panel_end * kPanel);
+  const size_t head = slice.sequence * in.H + slice.head;
+  const size_t gate_row = token * in.H + slice.head;
+  const float* state = in.state + head * K * V;
+  float* out = state_out == nullptr ? nullptr : state_out + head * K * V;
+  Group g;
+  g.K = K;
+  g.V = V;
+  g.scale = in.scale;
+  for (size_t first = 0; first < in.N; first += kMaxGroup) {
+    const size_t size = std::min(kMaxGroup, in.N - first);
+    const bool last = first + size == in.N;
+    g.gate = first == 0 && in.log_gate != nullptr ? std::exp(in.log_gate[gate_row]) : 1.0f;
+    g.q = last ? in.q + gate_row * K : nullptr;
+    for (size_t j = 0; j < size; ++j) {
+      const size_t row = (token * in.N + first + j) * in.H + slice.head;
+      g.k[j] = in.k + row * K;
+      g.v[j] = in.v + row * V;
+      g.beta[j] = in.beta[row];
+      for (size_t l = 0; l < j; ++l) g.key_products[j][l] = dot(g.k[j], g.k[l], K);
+      if (last) g.query_products[j] = dot(g.k[j], g.q, K);
+    }
+    switch (size) {
+      case 1: step_group<1>(g, begin, end, state, out, o + gate_row * V); break;
+      case 2: step_group<2>(g, begin, end, state, out, o + gate_row * V); break;
+      case 3: step_group<3>(g, begin, end, state, out, o + gate_row * V); break;
+      default: step_group<4>(g, begin, end, state, out, o + gate_row * V); break;
+    }
+    state = out;  // the next group starts where this one ended
+  }
+}
+
+}  // namespace
+}  // namespace dp::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dp {
+HWY_EXPORT(step_forward_target);
+void step_forward(const DeltaProductInputs& inputs, const HeadSlice& slice, float* o, float* state_out) {
+  HWY_DYNAMIC_DISPATCH(step_forward_target)(inputs, slice, o, state_out);
+}
+}  // namespace dp
+#endif
