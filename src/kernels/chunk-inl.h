@@ -1,5 +1,5 @@
-// One chunk of one head made ready for products: its keys and queries packed both ways round, and its
-// decays. Forward and backward share this; derivation in docs/math/chunk.md.
+// One chunk of one head made ready for products: its keys and queries, transposed, and its decays.
+// Forward and backward share this; derivation in docs/math/chunk.md.
 #if defined(DP_KERNELS_CHUNK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DP_KERNELS_CHUNK_INL_H_
 #undef DP_KERNELS_CHUNK_INL_H_
@@ -18,6 +18,46 @@
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
 
+/// Fetches rows into the cache a few lines at a time, between tiles. Rows of one head lie H rows apart,
+/// which the hardware's own prefetching does not see; and all at once they would stall as a miss does.
+class RowPrefetcher {
+ public:
+  void clear() { sets_ = set_ = total_ = 0; }
+
+  void add(const float* rows, size_t stride, size_t width, size_t count) {
+    if (count == 0) return;
+    rows_[sets_++] = {rows, stride, width, count};
+    total_ += count * ((width + kLine - 1) / kLine);
+  }
+
+  /// Spreads all lines over about so many calls of advance().
+  void start(size_t calls) {
+    lines_per_call_ = total_ / calls + 1;
+    column_ = 0;
+  }
+
+  HWY_INLINE void advance() {
+    for (size_t n = lines_per_call_; n > 0 && set_ < sets_; --n) {
+      Rows& rows = rows_[set_];
+      __builtin_prefetch(rows.next + column_, 0, 2);  // into the second-level cache
+      column_ += kLine;
+      if (column_ < rows.width) continue;
+      column_ = 0;
+      rows.next += rows.stride;
+      if (--rows.count == 0) ++set_;
+    }
+  }
+
+ private:
+  static constexpr size_t kLine = 64 / sizeof(float);
+  struct Rows {
+    const float* next;
+    size_t stride, width, count;
+  };
+  Rows rows_[4];
+  size_t sets_ = 0, set_ = 0, column_ = 0, total_ = 0, lines_per_call_ = 0;
+};
+
 /// Chunk-local names: i, j steps; r a query, i.e. a token whose last step lies in this chunk.
 /// a_i is the decay applied before step i: the gate at a token's first step, 1 elsewhere.
 struct Chunk {
@@ -26,20 +66,17 @@ struct Chunk {
   }
 
   static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    return 2 * Scratch::rounded(C * in.K) + 2 * Scratch::rounded(query_capacity(in, C) * in.K) +
+    return Scratch::rounded(C * in.K) + Scratch::rounded(query_capacity(in, C) * in.K) +
            5 * Scratch::rounded(C + kPanel);
   }
 
-  Chunk(const DeltaProductInputs& inputs, size_t sequence, size_t head, size_t C, Scratch& scratch)
+  Chunk(const DeltaProductInputs& inputs, size_t sequence, size_t C, Scratch& scratch)
       : in(inputs),
         C(C),
         Q(query_capacity(inputs, C)),
-        h(head),
         first_token(static_cast<size_t>(inputs.offsets[sequence])),
         num_steps(static_cast<size_t>(inputs.offsets[sequence + 1] - inputs.offsets[sequence]) * inputs.N),
-        keys(scratch.take(C * inputs.K)),
         keys_t(scratch.take(C * inputs.K)),
-        queries(scratch.take(Q * inputs.K)),
         queries_t(scratch.take(Q * inputs.K)),
         beta(scratch.take(C)),
         decay(scratch.take(C + kPanel)),
@@ -47,19 +84,36 @@ struct Chunk {
         to_end(scratch.take(C)),
         query_from_start(scratch.take(Q)) {}
 
-  /// Packs chunk number c of the sequence.
-  void prepare(size_t c) {
+  /// Packs chunk number c of one head.
+  void prepare(size_t c, size_t head) {
+    h = head;
     begin = c * C;
     steps = std::min(C, num_steps - begin);
     const size_t token = (begin + steps) / in.N;  // tokens whose last step is before the chunk's end
     first_query = begin / in.N;
     num_queries = token - first_query;
-    pack_rows(in.k + ((first_token * in.N + begin) * in.H + h) * in.K, steps, C, 1.0f, keys, keys_t);
-    pack_rows(in.q + ((first_token + first_query) * in.H + h) * in.K, num_queries, Q, in.scale, queries,
-              queries_t);
-    for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[(first_token * in.N + begin + i) * in.H + h];
+    const size_t stride = in.H * in.K;
+    transpose_rows(in.k + step_row() * in.K, stride, steps, in.K, keys_t, C);
+    transpose_rows<true>(in.q + query_row() * in.K, stride, num_queries, in.K, queries_t, Q, in.scale);
+    clear_columns(keys_t, C, steps, padded_steps());
+    clear_columns(queries_t, Q, num_queries, padded_queries());
+    for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[step_row() + i * in.H];
     for (size_t i = steps; i < padded_steps(); ++i) beta[i] = 0;
     if (gated()) find_decays();
+  }
+
+  /// Names what the head at hand will read and write in its next chunk.
+  void plan_prefetch(RowPrefetcher& prefetcher, float* o) const {
+    const size_t next = begin + C;
+    prefetcher.clear();
+    if (next >= num_steps) return;
+    const size_t count = std::min(C, num_steps - next), query = next / in.N;
+    const size_t step_row = (first_token * in.N + next) * in.H + h, query_row = (first_token + query) * in.H + h;
+    const size_t queries = (next + count) / in.N - query;
+    prefetcher.add(in.k + step_row * in.K, in.H * in.K, in.K, count);
+    prefetcher.add(in.v + step_row * in.V, in.H * in.V, in.V, count);
+    prefetcher.add(in.q + query_row * in.K, in.H * in.K, in.K, queries);
+    prefetcher.add(o + query_row * in.V, in.H * in.V, in.V, queries);
   }
 
   bool gated() const { return in.log_gate != nullptr; }
@@ -67,20 +121,18 @@ struct Chunk {
   size_t padded_queries() const { return round_up(num_queries, kPanel); }
   /// The last step that query r sees.
   size_t query_step(size_t r) const { return (first_query + r + 1) * in.N - 1 - begin; }
-  /// Offset of this chunk's first step in v, and of its first query in o (in rows of V, all heads).
-  size_t value_row() const { return (first_token * in.N + begin) * in.H + h; }
+  /// Row of the chunk's first step in k, v and beta, and of its first query in q and o.
+  size_t step_row() const { return (first_token * in.N + begin) * in.H + h; }
   size_t query_row() const { return (first_token + first_query) * in.H + h; }
   /// Product of all decays of the chunk.
   float total_decay() const { return gated() ? from_start[steps - 1] : 1.0f; }
 
   const DeltaProductInputs& in;
   const size_t C, Q;  // capacities: steps, and queries rounded up to a panel
-  const size_t h, first_token, num_steps;
-  size_t begin = 0, steps = 0, first_query = 0, num_queries = 0;
-  float* const keys;       // [C,K], rows beyond `steps` up to a whole panel are zero
-  float* const keys_t;     // [K,C]
-  float* const queries;    // [Q,K], times scale
-  float* const queries_t;  // [K,Q]
+  const size_t first_token, num_steps;
+  size_t h = 0, begin = 0, steps = 0, first_query = 0, num_queries = 0;
+  float* const keys_t;     // [K,C], columns beyond `steps` are zero up to a whole panel
+  float* const queries_t;  // [K,Q], times scale, likewise
   float* const beta;       // [C]
   // Decays, only when gated; all are products of gates, so never above 1 for gates <= 0, and a gate
   // of exactly 0 (log_gate = -inf) gives 0 where differences of cumulative logs would give NaN.
@@ -90,19 +142,9 @@ struct Chunk {
   float* const query_from_start;  // [Q] from_start of each query's last step
 
  private:
-  // rows[i] = factor from[i H K ..] for i < count, zero up to a whole panel; rows_t its transpose.
-  void pack_rows(const float* HWY_RESTRICT from, size_t count, size_t stride_t, float factor,
-                 float* HWY_RESTRICT rows, float* HWY_RESTRICT rows_t) const {
-    const size_t K = in.K, stride = in.H * in.K, padded = round_up(count, kPanel);
-    const Vec fv = hn::Set(kTag, factor);
-    for (size_t i = 0; i < count; ++i) {
-      size_t d = 0;
-      for (; d + kLanes <= K; d += kLanes)
-        hn::StoreU(hn::Mul(fv, hn::LoadU(kTag, from + i * stride + d)), kTag, rows + i * K + d);
-      for (; d < K; ++d) rows[i * K + d] = factor * from[i * stride + d];
-    }
-    std::memset(rows + count * K, 0, (padded - count) * K * sizeof(float));
-    transpose(rows, K, padded, K, 1.0f, rows_t, stride_t);
+  void clear_columns(float* matrix_t, size_t stride, size_t begin, size_t end) const {
+    for (size_t d = 0; begin < end && d < in.K; ++d)
+      std::fill(matrix_t + d * stride + begin, matrix_t + d * stride + end, 0.0f);
   }
 
   void find_decays() {

@@ -1,4 +1,4 @@
-// Backward pass of one head, chunk by chunk from the last. Names as in chunk_forward.cpp; dX is the
+// Backward pass, chunk by chunk from the last. Names as in chunk_forward.cpp; dX is the
 // gradient of X, and dS' that of the state after the chunk. Derivation in docs/math/chunk.md.
 //   sweep:      dU = K dS' + P^T dO - L^T dV,  dV = diag(beta) dU   by backward substitution
 //               dS = dS' + Q^T dO - K^T dV
@@ -16,11 +16,11 @@ HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
 namespace {
 
-class BackwardHead {
+class BackwardPass {
  public:
-  BackwardHead(const DeltaProductInputs& inputs, const ChunkPlan& plan, const HeadSlice& slice,
-               const SavedHead<const float>& saved, const DeltaProductGradients& gradients,
-               const SweepBuffers& buffers)
+  BackwardPass(const DeltaProductInputs& inputs, const ChunkPlan& plan, const Slice& slice,
+               const float* saved, const DeltaProductGradients& gradients,
+               const SweepBuffers* buffers)
       : in_(inputs),
         plan_(plan),
         slice_(slice),
@@ -28,7 +28,7 @@ class BackwardHead {
         out_(gradients),
         buffers_(buffers),
         scratch_(scratch_size(inputs, plan)),
-        chunk_(inputs, slice.sequence, slice.head, plan.C, scratch_),
+        chunk_(inputs, slice.sequence, plan.C, scratch_),
         C(plan.C),
         Q(chunk_.Q) {
     const size_t padded_v = plan.panels * kPanel, K = inputs.K;
@@ -50,28 +50,31 @@ class BackwardHead {
     d_log_to_end_ = scratch_.take(C);
     d_log_.resize(C);
     d_log_queries_ = scratch_.take(Q);
-    keys_from_start_ = chunk_.gated() ? scratch_.take(C * K) : chunk_.keys;
-    queries_from_start_ = chunk_.gated() ? scratch_.take(Q * K) : chunk_.queries;
+    keys_from_start_ = chunk_.gated() ? scratch_.take(C * K) : chunk_.keys_t;
+    queries_from_start_ = chunk_.gated() ? scratch_.take(Q * K) : chunk_.queries_t;
   }
 
   void run(const BackwardWork& work) {
-    const size_t head = slice_.sequence * in_.H + slice_.head, size = in_.K * in_.V;
-    if (work.sweep) {
-      const float* d_final = out_.d_final_state == nullptr ? nullptr : out_.d_final_state + head * size;
-      pack_state(d_final, in_.K, in_.V, slice_.panel_begin, slice_.panel_end, d_state(work.chunk_end));
+    const size_t size = in_.K * in_.V;
+    for (size_t h = slice_.head_begin; work.sweep && h < slice_.head_end; ++h) {
+      const float* d_final =
+          out_.d_final_state == nullptr ? nullptr : out_.d_final_state + (slice_.sequence * in_.H + h) * size;
+      pack_state(d_final, in_.K, in_.V, slice_.panel_begin, slice_.panel_end, d_state(h, work.chunk_end));
     }
-    for (size_t c = work.chunk_end; c-- > work.chunk_begin;) {
-      chunk_.prepare(c);
-      if (work.sweep || chunk_.gated()) find_products();
-      for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
-        pack_panel(out_.d_o + chunk_.query_row() * in_.V, in_.H * in_.V, chunk_.num_queries, in_.V, p,
-                   d_o_ + p * Q * kPanel);
-      if (work.sweep) sweep(c);
-      if (work.gradients) find_gradients(c);
-    }
-    if (work.sweep && out_.dstate != nullptr)
-      unpack_state(d_state(work.chunk_begin), in_.K, in_.V, slice_.panel_begin, slice_.panel_end,
-                   out_.dstate + head * size);
+    for (size_t c = work.chunk_end; c-- > work.chunk_begin;)
+      for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
+        chunk_.prepare(c, h);
+        if (work.sweep || chunk_.gated()) find_products();
+        for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
+          pack_panel(out_.d_o + chunk_.query_row() * in_.V, in_.H * in_.V, chunk_.num_queries, in_.V, p,
+                     d_o_ + p * Q * kPanel);
+        if (work.sweep) sweep(c);
+        if (work.gradients) find_gradients(c);
+      }
+    if (!work.sweep || out_.dstate == nullptr) return;
+    for (size_t h = slice_.head_begin; h < slice_.head_end; ++h)
+      unpack_state(d_state(h, work.chunk_begin), in_.K, in_.V, slice_.panel_begin, slice_.panel_end,
+                   out_.dstate + (slice_.sequence * in_.H + h) * size);
   }
 
  private:
@@ -83,10 +86,15 @@ class BackwardHead {
            2 * size(C) + size(Q);
   }
 
-  // Gradient of the state before chunk c, in panels.
-  float* d_state(size_t c) const { return buffers_.d_states + buffers_.state_slot(c) * plan_.state_size; }
+  // Gradient of the state of head h before chunk c, in panels.
+  float* d_state(size_t h, size_t c) const {
+    const SweepBuffers& buffers = buffers_[h - slice_.head_begin];
+    return buffers.d_states + buffers.state_slot(c) * plan_.state_size;
+  }
+  // Gradients of the chunk's updates, of the head at hand.
   float* d_updates(size_t c) const {
-    return buffers_.d_updates + buffers_.update_slot(c) * plan_.errors_size;
+    const SweepBuffers& buffers = buffers_[chunk_.h - slice_.head_begin];
+    return buffers.d_updates + buffers.update_slot(c) * plan_.errors_size;
   }
 
   // key_products[j][i] = decay k_j . k_i, symmetric; query_products[r][i] = decay q_r . k_i, zero for
@@ -97,13 +105,13 @@ class BackwardHead {
       for_tiles(chunk_.steps, [&](auto rows, size_t j) HWY_ATTR {
         Tile<rows()> tile;
         set_zero(tile);
-        add_product(tile, chunk_.keys_t + j, C, chunk_.keys_t + column, C, K);
+        add_product_t(tile, chunk_.keys_t + j, C, chunk_.keys_t + column, C, K);
         store(tile, key_products_ + j * C + column, C);
       });
       for_tiles(chunk_.num_queries, [&](auto rows, size_t r) HWY_ATTR {
         Tile<rows()> tile;
         set_zero(tile);
-        add_product(tile, chunk_.queries_t + r, Q, chunk_.keys_t + column, C, K);
+        add_product_t(tile, chunk_.queries_t + r, Q, chunk_.keys_t + column, C, K);
         store(tile, query_products_ + r * C + column, C);
       });
     }
@@ -113,8 +121,8 @@ class BackwardHead {
       for (size_t j = 0; j < chunk_.steps; ++j) multiply(key_products_ + j * C, decays_ + j * C);
       for (size_t r = 0; r < chunk_.num_queries; ++r)
         multiply(query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
-      scale_packed(chunk_.keys, chunk_.from_start, chunk_.steps, keys_from_start_);
-      scale_packed(chunk_.queries, chunk_.query_from_start, chunk_.num_queries, queries_from_start_);
+      scale_t(chunk_.keys_t, chunk_.from_start, C, chunk_.steps, keys_from_start_);
+      scale_t(chunk_.queries_t, chunk_.query_from_start, Q, chunk_.num_queries, queries_from_start_);
     }
     clear_unseen(query_products_);
   }
@@ -122,7 +130,7 @@ class BackwardHead {
   // Copies the part of a [C,C] matrix above the diagonal to below it.
   void mirror(float* matrix, float diagonal) {
     const size_t steps = chunk_.padded_steps();
-    transpose(matrix, C, steps, steps, 1.0f, swap_, C);
+    transpose(matrix, C, steps, steps, swap_, C);
     for (size_t j = 0; j < chunk_.steps; ++j) {
       std::memcpy(matrix + j * C, swap_ + j * C, j * sizeof(float));
       matrix[j * C + j] = diagonal;
@@ -134,11 +142,12 @@ class BackwardHead {
       hn::StoreU(hn::Mul(hn::LoadU(kTag, row + i), hn::LoadU(kTag, factors + i)), kTag, row + i);
   }
 
-  // out[i] = factors[i] rows[i], rows of K
-  void scale_packed(const float* HWY_RESTRICT rows, const float* factors, size_t count,
-                    float* HWY_RESTRICT out) {
-    for (size_t i = 0; i < count; ++i)
-      for (size_t d = 0; d < in_.K; ++d) out[i * in_.K + d] = factors[i] * rows[i * in_.K + d];
+  // out[d][i] = factors[i] matrix_t[d][i], d < K
+  void scale_t(const float* HWY_RESTRICT matrix_t, const float* HWY_RESTRICT factors, size_t stride,
+               size_t columns, float* HWY_RESTRICT out) {
+    for (size_t d = 0; d < in_.K; ++d, matrix_t += stride, out += stride)
+      for (size_t i = 0; i < columns; i += kLanes)
+        hn::StoreU(hn::Mul(hn::LoadU(kTag, factors + i), hn::LoadU(kTag, matrix_t + i)), kTag, out + i);
   }
 
   void clear_unseen(float* per_query) {
@@ -151,11 +160,11 @@ class BackwardHead {
   void sweep(size_t c) {
     for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p) {
       const size_t panel_size = in_.K * kPanel;
-      const float* after = d_state(c + 1) + p * panel_size;
+      const float* after = d_state(chunk_.h, c + 1) + p * panel_size;
       find_d_updates(after, d_o_ + p * Q * kPanel, d_updates(c) + p * C * kPanel);
-      unpack_panel(d_values_, chunk_.steps, in_.V, p, out_.dv + chunk_.value_row() * in_.V,
+      unpack_panel(d_values_, chunk_.steps, in_.V, p, out_.dv + chunk_.step_row() * in_.V,
                    in_.H * in_.V);
-      retreat(after, d_o_ + p * Q * kPanel, d_state(c) + p * panel_size);
+      retreat(after, d_o_ + p * Q * kPanel, d_state(chunk_.h, c) + p * panel_size);
     }
   }
 
@@ -167,13 +176,13 @@ class BackwardHead {
       constexpr size_t R = rows();
       Tile<R> x;
       set_zero(x);
-      add_product(x, chunk_.keys_t + i, C, d_state, kPanel, in_.K);
+      add_product_t(x, chunk_.keys_t + i, C, d_state, kPanel, in_.K);
       if (chunk_.gated()) scale_rows(x, chunk_.to_end + i);
       const size_t first = (chunk_.begin + i) / in_.N - chunk_.first_query;  // first query after step i
       if (first < chunk_.num_queries)
-        add_product(x, query_products_ + first * C + i, C, d_o + first * kPanel, kPanel,
+        add_product_t(x, query_products_ + first * C + i, C, d_o + first * kPanel, kPanel,
                     chunk_.num_queries - first);
-      add_product<true>(x, key_products_ + (i + R) * C + i, C, d_values_ + (i + R) * kPanel, kPanel,
+      add_product_t<true>(x, key_products_ + (i + R) * C + i, C, d_values_ + (i + R) * kPanel, kPanel,
                         steps - i - R);
       store_reversed(x, i, std::make_integer_sequence<int, static_cast<int>(R)>());
       store(x, d_updates + i * kPanel, kPanel);
@@ -205,29 +214,29 @@ class BackwardHead {
       Tile<rows()> tile;
       load(tile, after + d * kPanel, kPanel);
       if (chunk_.gated()) scale_all(tile, decay);
-      add_product(tile, queries_from_start_ + d, K, d_o, kPanel, chunk_.num_queries);
-      add_product<true>(tile, keys_from_start_ + d, K, d_values_, kPanel, chunk_.steps);
+      add_product(tile, queries_from_start_ + d * Q, Q, d_o, kPanel, chunk_.num_queries);
+      add_product<true>(tile, keys_from_start_ + d * C, C, d_values_, kPanel, chunk_.steps);
       store(tile, before + d * kPanel, kPanel);
     });
   }
 
   void find_gradients(size_t c) {
-    const float* states = saved_.states + c * plan_.state_size;
-    const float* errors = saved_.errors + c * plan_.errors_size;
+    const auto saved = saved_head(saved_, plan_, in_.H, slice_.sequence, chunk_.h);
+    const float* states = saved.states + c * plan_.state_size;
+    const float* errors = saved.errors + c * plan_.errors_size;
     find_dbeta(errors, d_updates(c));
     transpose_panels(errors, d_updates(c));
     find_d_products(errors);
-    find_dk(states, d_state(c + 1));
+    find_dk(states, d_state(chunk_.h, c + 1));
     find_dq(states);
-    const size_t step_row = (chunk_.first_token * in_.N + chunk_.begin) * in_.H + chunk_.h;
-    transpose(dk_t_, C, in_.K, chunk_.steps, 1.0f, out_.dk + step_row * in_.K, in_.H * in_.K);
-    transpose(dq_t_, Q, in_.K, chunk_.num_queries, in_.scale, out_.dq + chunk_.query_row() * in_.K,
-              in_.H * in_.K);
-    if (chunk_.gated()) find_dlog_gate(states, d_state(c + 1));
+    transpose(dk_t_, C, in_.K, chunk_.steps, out_.dk + chunk_.step_row() * in_.K, in_.H * in_.K);
+    transpose<true>(dq_t_, Q, in_.K, chunk_.num_queries, out_.dq + chunk_.query_row() * in_.K,
+                    in_.H * in_.K, in_.scale);
+    if (chunk_.gated()) find_dlog_gate(states, d_state(chunk_.h, c + 1));
   }
 
   void find_dbeta(const float* errors, const float* d_updates) {
-    float* dbeta = out_.dbeta + (chunk_.first_token * in_.N + chunk_.begin) * in_.H + chunk_.h;
+    float* dbeta = out_.dbeta + chunk_.step_row();
     for (size_t i = 0; i < chunk_.steps; ++i) {
       Vec sum = hn::Zero(kTag);
       for (size_t p = 0; p < plan_.panels; ++p) {
@@ -245,9 +254,9 @@ class BackwardHead {
     const size_t steps = chunk_.steps, queries = chunk_.num_queries;
     for (size_t p = 0; p < plan_.panels; ++p) {
       const size_t row = p * kPanel;
-      transpose(errors + row * C, kPanel, steps, kPanel, 1.0f, updates_t_ + row * C, C);
-      transpose(d_updates + row * C, kPanel, steps, kPanel, -1.0f, minus_d_values_t_ + row * C, C);
-      transpose(d_o_ + row * Q, kPanel, queries, kPanel, 1.0f, d_o_t_ + row * Q, Q);
+      transpose(errors + row * C, kPanel, steps, kPanel, updates_t_ + row * C, C);
+      transpose<true>(d_updates + row * C, kPanel, steps, kPanel, minus_d_values_t_ + row * C, C, -1.0f);
+      transpose(d_o_ + row * Q, kPanel, queries, kPanel, d_o_t_ + row * Q, Q);
     }
     for (size_t row = 0; row < plan_.panels * kPanel; ++row) {
       // Lanes beyond the last step or query are never stored, but must not be slow or trap.
@@ -268,8 +277,7 @@ class BackwardHead {
         Tile<rows()> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_panel_product(tile, errors + (p * C + j) * kPanel,
-                            minus_d_values_t_ + p * kPanel * C + column, C);
+          add_product(tile, errors + (p * C + j) * kPanel, kPanel, minus_d_values_t_ + p * kPanel * C + column, C, kPanel);
         scale_rows(tile, chunk_.beta + j);
         store(tile, d_key_products_ + j * C + column, C);
       });
@@ -278,7 +286,7 @@ class BackwardHead {
         Tile<rows()> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_panel_product(tile, d_o_ + (p * Q + r) * kPanel, updates_t_ + p * kPanel * C + column, C);
+          add_product(tile, d_o_ + (p * Q + r) * kPanel, kPanel, updates_t_ + p * kPanel * C + column, C, kPanel);
         store(tile, d_query_products_ + r * C + column, C);
       });
     }
@@ -290,7 +298,7 @@ class BackwardHead {
         multiply(d_query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
     }
     mirror(d_key_products_, 0.0f);
-    transpose(d_query_products_, C, chunk_.num_queries, chunk_.steps, 1.0f, d_query_products_t_, Q);
+    transpose(d_query_products_, C, chunk_.num_queries, chunk_.steps, d_query_products_t_, Q);
     for (size_t i = 0; i < chunk_.steps; ++i)
       std::fill(d_query_products_t_ + i * Q + chunk_.num_queries,
                 d_query_products_t_ + i * Q + chunk_.padded_queries(), 0.0f);
@@ -326,13 +334,12 @@ class BackwardHead {
     std::fill(d_log_to_end_, d_log_to_end_ + C, 0.0f);
     for (size_t column = 0; column < chunk_.padded_steps(); column += kPanel) {
       for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
-        constexpr size_t R = rows();
+        constexpr size_t R = rows(), W = kVecs;
         float* out = dk_t_ + d * C + column;
         Tile<R> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_panel_product(tile, states + p * panel_size + d * kPanel,
-                            minus_d_values_t_ + p * kPanel * C + column, C);
+          add_product(tile, states + p * panel_size + d * kPanel, kPanel, minus_d_values_t_ + p * kPanel * C + column, C, kPanel);
         if (chunk_.gated()) {
           scale_columns(tile, chunk_.from_start + column);
           add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_from_start_ + column);
@@ -340,16 +347,15 @@ class BackwardHead {
           set_zero(tile);
         }
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_panel_product(tile, d_states + p * panel_size + d * kPanel,
-                            updates_t_ + p * kPanel * C + column, C);
+          add_product(tile, d_states + p * panel_size + d * kPanel, kPanel, updates_t_ + p * kPanel * C + column, C, kPanel);
         if (chunk_.gated()) {
           scale_columns(tile, chunk_.to_end + column);
           add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_to_end_ + column);
           DP_FOR_TILE(r, c)
           tile.v[r][c] = hn::Add(tile.v[r][c], hn::LoadU(kTag, out + r * C + c * kLanes));
         }
-        add_product(tile, chunk_.keys + d, K, d_key_products_ + column, C, chunk_.steps);
-        add_product(tile, chunk_.queries + d, K, d_query_products_ + column, C, chunk_.num_queries);
+        add_product(tile, chunk_.keys_t + d * C, C, d_key_products_ + column, C, chunk_.steps);
+        add_product(tile, chunk_.queries_t + d * Q, Q, d_query_products_ + column, C, chunk_.num_queries);
         store(tile, out, C);
       });
     }
@@ -364,13 +370,12 @@ class BackwardHead {
         Tile<rows()> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_panel_product(tile, states + p * panel_size + d * kPanel,
-                            d_o_t_ + p * kPanel * Q + column, Q);
+          add_product(tile, states + p * panel_size + d * kPanel, kPanel, d_o_t_ + p * kPanel * Q + column, Q, kPanel);
         if (chunk_.gated()) {
           scale_columns(tile, chunk_.query_from_start + column);
           add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
         }
-        add_product(tile, chunk_.keys + d, K, d_query_products_t_ + column, Q, chunk_.steps);
+        add_product(tile, chunk_.keys_t + d * C, C, d_query_products_t_ + column, Q, chunk_.steps);
         store(tile, dq_t_ + d * Q + column, Q);
       });
     }
@@ -407,10 +412,10 @@ class BackwardHead {
 
   const DeltaProductInputs& in_;
   const ChunkPlan& plan_;
-  const HeadSlice slice_;
-  const SavedHead<const float> saved_;
+  const Slice slice_;
+  const float* const saved_;
   const DeltaProductGradients& out_;
-  const SweepBuffers& buffers_;
+  const SweepBuffers* const buffers_;
   Scratch scratch_;
   Chunk chunk_;
   const size_t C, Q;
@@ -423,10 +428,10 @@ class BackwardHead {
 };
 
 void chunk_backward_target(const DeltaProductInputs& inputs, const ChunkPlan& plan,
-                           const HeadSlice& slice, const BackwardWork& work,
-                           const SavedHead<const float>& saved,
-                           const DeltaProductGradients& gradients, const SweepBuffers& buffers) {
-  BackwardHead(inputs, plan, slice, saved, gradients, buffers).run(work);
+                           const Slice& slice, const BackwardWork& work,
+                           const float* saved,
+                           const DeltaProductGradients& gradients, const SweepBuffers* buffers) {
+  BackwardPass(inputs, plan, slice, saved, gradients, buffers).run(work);
 }
 
 }  // namespace
@@ -436,9 +441,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace dp {
 HWY_EXPORT(chunk_backward_target);
-void chunk_backward(const DeltaProductInputs& inputs, const ChunkPlan& plan, const HeadSlice& slice,
-                    const BackwardWork& work, const SavedHead<const float>& saved,
-                    const DeltaProductGradients& gradients, const SweepBuffers& buffers) {
+void chunk_backward(const DeltaProductInputs& inputs, const ChunkPlan& plan, const Slice& slice,
+                    const BackwardWork& work, const float* saved,
+                    const DeltaProductGradients& gradients, const SweepBuffers* buffers) {
   HWY_DYNAMIC_DISPATCH(chunk_backward_target)(inputs, plan, slice, work, saved, gradients, buffers);
 }
 }  // namespace dp

@@ -11,18 +11,29 @@
 namespace dp {
 namespace {
 
-// Heads alone when they occupy every thread, else each head's columns in as many slices as help.
-// Where a column is cut changes nothing in its result, so neither does the number of threads.
-std::vector<HeadSlice> head_slices(const DeltaProductInputs& in, size_t panels, int num_threads) {
-  const size_t heads = in.num_sequences * in.H, threads = static_cast<size_t>(num_threads);
+// States of the heads that advance together: they should stay in a core's second-level cache.
+constexpr size_t kGroupBytes = 256 * 1024;
+
+// Cuts the work into tasks: groups of heads; single heads when groups would leave threads idle; and
+// when there are fewer heads than threads, slices of their columns. Where the cuts fall changes
+// nothing in the results, so neither does the number of threads.
+std::vector<Slice> make_slices(const DeltaProductInputs& in, size_t panels, int num_threads) {
+  const size_t threads = static_cast<size_t>(num_threads), heads = in.num_sequences * in.H;
+  const size_t head_bytes = in.K * panels * kPanel * sizeof(float);
+  const auto balanced = [&](size_t groups) {
+    const size_t tasks = in.num_sequences * groups;
+    return tasks % threads == 0 || tasks >= 8 * threads;
+  };
+  size_t groups = std::min(in.H, (in.H * head_bytes + kGroupBytes - 1) / kGroupBytes);
+  while (groups < in.H && !balanced(groups)) ++groups;
   const size_t wanted = heads == 0 || heads >= threads ? 1 : (threads + heads - 1) / heads;
-  const size_t slices = std::min(panels, wanted);
-  std::vector<HeadSlice> out;
-  out.reserve(heads * slices);
+  const size_t cuts = std::min(panels, wanted);
+  std::vector<Slice> out;
+  out.reserve(in.num_sequences * groups * cuts);
   for (size_t s = 0; s < in.num_sequences; ++s)
-    for (size_t h = 0; h < in.H; ++h)
-      for (size_t i = 0; i < slices; ++i)
-        out.push_back({s, h, panels * i / slices, panels * (i + 1) / slices});
+    for (size_t g = 0; g < groups; ++g)
+      for (size_t i = 0; i < cuts; ++i)
+        out.push_back({s, in.H * g / groups, in.H * (g + 1) / groups, panels * i / cuts, panels * (i + 1) / cuts});
   return out;
 }
 
@@ -38,64 +49,63 @@ bool is_one_step(const DeltaProductInputs& in, const float* state) {
 
 void delta_product_forward(const DeltaProductInputs& in, float* o, float* state, float* saved,
                            Executor& executor) {
-  if (saved == nullptr && is_one_step(in, state)) {
-    const auto slices = head_slices(in, round_up(in.V, kPanel) / kPanel, executor.num_threads());
-    executor.run(slices.size(), [&](size_t i) { step_forward(in, slices[i], o, state); });
-    return;
-  }
   const ChunkPlan plan(in);
-  const auto slices = head_slices(in, plan.panels, executor.num_threads());
+  const auto slices = make_slices(in, plan.panels, executor.num_threads());
+  const bool one_step = saved == nullptr && is_one_step(in, state);
   executor.run(slices.size(), [&](size_t i) {
-    const HeadSlice& slice = slices[i];
-    chunk_forward(in, plan, slice, o, state, saved_head(saved, plan, in.H, slice.sequence, slice.head));
+    if (one_step) {
+      step_forward(in, slices[i], o, state);
+    } else {
+      chunk_forward(in, plan, slices[i], o, state, saved);
+    }
   });
 }
 
 namespace {
 
-// Sweep and gradients of each chunk in turn, on one thread per head.
+// Sweep and gradients of each chunk in turn, heads in groups.
 void backward_by_heads(const DeltaProductInputs& in, const ChunkPlan& plan, const float* saved,
                        const DeltaProductGradients& gradients, Executor& executor) {
-  executor.run(in.num_sequences * in.H, [&](size_t i) {
-    const HeadSlice slice{i / in.H, i % in.H, 0, plan.panels};
-    Scratch scratch(2 * plan.state_size + plan.errors_size);
-    SweepBuffers buffers;
-    buffers.d_states = scratch.take(2 * plan.state_size);
-    buffers.d_updates = scratch.take(plan.errors_size);
-    chunk_backward(in, plan, slice, {true, true, 0, plan.num_chunks(slice.sequence)},
-                   saved_head(saved, plan, in.H, slice.sequence, slice.head), gradients, buffers);
+  const auto slices = make_slices(in, plan.panels, executor.num_threads());
+  executor.run(slices.size(), [&](size_t i) {
+    const size_t heads = slices[i].head_end - slices[i].head_begin;
+    Scratch scratch(heads * 2 * plan.state_size + plan.errors_size);
+    std::vector<SweepBuffers> buffers(heads);
+    float* d_updates = scratch.take(plan.errors_size);  // each head is done with it before the next
+    for (SweepBuffers& b : buffers) b = {scratch.take(2 * plan.state_size), d_updates, false};
+    chunk_backward(in, plan, slices[i], {true, true, 0, plan.num_chunks(slices[i].sequence)}, saved,
+                   gradients, buffers.data());
   });
 }
 
 // Fewer heads than threads: the sweeps of all column slices, everything kept, then all chunks.
-void backward_by_slices(const DeltaProductInputs& in, const ChunkPlan& plan, const float* saved,
-                        const DeltaProductGradients& gradients, Executor& executor) {
-  const auto slices = head_slices(in, plan.panels, executor.num_threads());
-  const size_t heads = in.num_sequences * in.H;
-  std::vector<SweepBuffers> buffers(heads);
-  std::vector<BackwardWork> chunks;  // and the head of each
-  std::vector<size_t> head_of;
+void backward_by_columns(const DeltaProductInputs& in, const ChunkPlan& plan, const float* saved,
+                         const DeltaProductGradients& gradients, Executor& executor) {
+  struct ChunkTask {
+    Slice slice;
+    size_t chunk;
+  };
+  std::vector<ChunkTask> chunks;
+  std::vector<SweepBuffers> buffers(in.num_sequences * in.H);
   Scratch scratch(in.H * (plan.first_chunk.back() * (plan.state_size + plan.errors_size) +
                           in.num_sequences * plan.state_size));
-  for (size_t i = 0; i < heads; ++i) {
-    const size_t count = plan.num_chunks(i / in.H);
-    buffers[i] = {scratch.take((count + 1) * plan.state_size), scratch.take(count * plan.errors_size), true};
-    for (size_t c = 0; c < count; ++c) {
-      chunks.push_back({false, true, c, c + 1});
-      head_of.push_back(i);
+  for (size_t s = 0; s < in.num_sequences; ++s)
+    for (size_t h = 0; h < in.H; ++h) {
+      const size_t count = plan.num_chunks(s);
+      buffers[s * in.H + h] = {scratch.take((count + 1) * plan.state_size),
+                               scratch.take(count * plan.errors_size), true};
+      for (size_t c = 0; c < count; ++c) chunks.push_back({{s, h, h + 1, 0, plan.panels}, c});
     }
-  }
+  const auto run = [&](const Slice& slice, const BackwardWork& work) {
+    chunk_backward(in, plan, slice, work, saved, gradients,
+                   &buffers[slice.sequence * in.H + slice.head_begin]);
+  };
+  const auto slices = make_slices(in, plan.panels, executor.num_threads());
   executor.run(slices.size(), [&](size_t i) {
-    const HeadSlice& slice = slices[i];
-    chunk_backward(in, plan, slice, {true, false, 0, plan.num_chunks(slice.sequence)},
-                   saved_head(saved, plan, in.H, slice.sequence, slice.head), gradients,
-                   buffers[slice.sequence * in.H + slice.head]);
+    run(slices[i], {true, false, 0, plan.num_chunks(slices[i].sequence)});
   });
   executor.run(chunks.size(), [&](size_t i) {
-    const HeadSlice slice{head_of[i] / in.H, head_of[i] % in.H, 0, plan.panels};
-    chunk_backward(in, plan, slice, chunks[i],
-                   saved_head(saved, plan, in.H, slice.sequence, slice.head), gradients,
-                   buffers[head_of[i]]);
+    run(chunks[i].slice, {false, true, chunks[i].chunk, chunks[i].chunk + 1});
   });
 }
 
@@ -105,7 +115,7 @@ void delta_product_backward(const DeltaProductInputs& in, const float* saved,
                             const DeltaProductGradients& gradients, Executor& executor) {
   const ChunkPlan plan(in);
   const bool enough_heads = in.num_sequences * in.H >= static_cast<size_t>(executor.num_threads());
-  (enough_heads ? backward_by_heads : backward_by_slices)(in, plan, saved, gradients, executor);
+  (enough_heads ? backward_by_heads : backward_by_columns)(in, plan, saved, gradients, executor);
 }
 
 }  // namespace dp

@@ -107,12 +107,11 @@ void step_group(const Group& g, size_t begin, size_t end, const float* state, fl
   for (; column < end; ++column) step_columns<G, 1>(one, g, column, state, out, o);
 }
 
-void step_forward_target(const DeltaProductInputs& in, const HeadSlice& slice, float* o,
-                         float* state_out) {
+void step_head(const DeltaProductInputs& in, const Slice& slice, size_t h, float* o, float* state_out) {
   const size_t K = in.K, V = in.V, token = static_cast<size_t>(in.offsets[slice.sequence]);
   const size_t begin = slice.panel_begin * kPanel, end = std::min(V, slice.panel_end * kPanel);
-  const size_t head = slice.sequence * in.H + slice.head;
-  const size_t gate_row = token * in.H + slice.head;
+  const size_t head = slice.sequence * in.H + h;
+  const size_t gate_row = token * in.H + h;
   const float* state = in.state + head * K * V;
   float* out = state_out == nullptr ? nullptr : state_out + head * K * V;
   Group g;
@@ -125,7 +124,7 @@ void step_forward_target(const DeltaProductInputs& in, const HeadSlice& slice, f
     g.gate = first == 0 && in.log_gate != nullptr ? std::exp(in.log_gate[gate_row]) : 1.0f;
     g.q = last ? in.q + gate_row * K : nullptr;
     for (size_t j = 0; j < size; ++j) {
-      const size_t row = (token * in.N + first + j) * in.H + slice.head;
+      const size_t row = (token * in.N + first + j) * in.H + h;
       g.k[j] = in.k + row * K;
       g.v[j] = in.v + row * V;
       g.beta[j] = in.beta[row];
@@ -142,6 +141,10 @@ void step_forward_target(const DeltaProductInputs& in, const HeadSlice& slice, f
   }
 }
 
+void step_forward_target(const DeltaProductInputs& in, const Slice& slice, float* o, float* state_out) {
+  for (size_t h = slice.head_begin; h < slice.head_end; ++h) step_head(in, slice, h, o, state_out);
+}
+
 }  // namespace
 }  // namespace dp::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -149,7 +152,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace dp {
 HWY_EXPORT(step_forward_target);
-void step_forward(const DeltaProductInputs& inputs, const HeadSlice& slice, float* o, float* state_out) {
+void step_forward(const DeltaProductInputs& inputs, const Slice& slice, float* o, float* state_out) {
   HWY_DYNAMIC_DISPATCH(step_forward_target)(inputs, slice, o, state_out);
 }
 }  // namespace dp

@@ -27,147 +27,151 @@ inline constexpr size_t kVecs = kPanel / kLanes;
 
 // Rows of a tile: 12 accumulators leave room in 16 registers for two operands and hide the latency of
 // fused multiply-add (4 cycles x 2 units) on AVX2 and SSE; with 32 registers twice as many fit.
-#if HWY_TARGET == HWY_SCALAR
-inline constexpr size_t kMaxRows = 2;
-#elif HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
-inline constexpr size_t kMaxRows = HWY_MIN(24 / kVecs, 12);
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
+inline constexpr size_t kAccumulators = 24;
 #else
-inline constexpr size_t kMaxRows = 12 / kVecs;
+inline constexpr size_t kAccumulators = 12;
 #endif
+template <size_t W>
+inline constexpr size_t kMaxRows = HWY_MAX(HWY_MIN(kAccumulators / W, 12), 1);
 
-template <size_t R>
+/// R rows of W vectors: a whole panel, or one vector where a panel would waste half its columns.
+template <size_t R, size_t W = kVecs>
 struct Tile {
-  Vec v[R][kVecs];
+  Vec v[R][W];
 };
 
 // Loops over a tile's rows and vectors must be unrolled, or the tile lives in memory.
 #define DP_UNROLL _Pragma("GCC unroll 32")
-#define DP_FOR_TILE(r, c)                \
+#define DP_FOR_TILE(r, c)                  \
   DP_UNROLL for (size_t r = 0; r < R; ++r) \
-  DP_UNROLL for (size_t c = 0; c < kVecs; ++c)
+  DP_UNROLL for (size_t c = 0; c < W; ++c)
 
-template <size_t R>
-HWY_INLINE void set_zero(Tile<R>& tile) {
+template <size_t R, size_t W>
+HWY_INLINE void set_zero(Tile<R, W>& tile) {
   DP_FOR_TILE(r, c) tile.v[r][c] = hn::Zero(kTag);
 }
 
-template <size_t R>
-HWY_INLINE void load(Tile<R>& tile, const float* HWY_RESTRICT from, size_t stride) {
+template <size_t R, size_t W>
+HWY_INLINE void load(Tile<R, W>& tile, const float* HWY_RESTRICT from, size_t stride) {
   DP_FOR_TILE(r, c) tile.v[r][c] = hn::LoadU(kTag, from + r * stride + c * kLanes);
 }
 
-template <size_t R>
-HWY_INLINE void store(const Tile<R>& tile, float* HWY_RESTRICT to, size_t stride) {
+template <size_t R, size_t W>
+HWY_INLINE void store(const Tile<R, W>& tile, float* HWY_RESTRICT to, size_t stride) {
   DP_FOR_TILE(r, c) hn::StoreU(tile.v[r][c], kTag, to + r * stride + c * kLanes);
 }
 
 /// tile *= factor
-template <size_t R>
-HWY_INLINE void scale_all(Tile<R>& tile, float factor) {
+template <size_t R, size_t W>
+HWY_INLINE void scale_all(Tile<R, W>& tile, float factor) {
   const Vec fv = hn::Set(kTag, factor);
   DP_FOR_TILE(r, c) tile.v[r][c] = hn::Mul(fv, tile.v[r][c]);
 }
 
 /// tile[r] *= factors[r]
-template <size_t R>
-HWY_INLINE void scale_rows(Tile<R>& tile, const float* HWY_RESTRICT factors) {
+template <size_t R, size_t W>
+HWY_INLINE void scale_rows(Tile<R, W>& tile, const float* HWY_RESTRICT factors) {
   DP_FOR_TILE(r, c) tile.v[r][c] = hn::Mul(hn::Set(kTag, factors[r]), tile.v[r][c]);
 }
 
-/// tile[r] *= factors[16 columns]
-template <size_t R>
-HWY_INLINE void scale_columns(Tile<R>& tile, const float* HWY_RESTRICT factors) {
+/// tile[r] *= factors, column by column
+template <size_t R, size_t W>
+HWY_INLINE void scale_columns(Tile<R, W>& tile, const float* HWY_RESTRICT factors) {
   DP_FOR_TILE(r, c) tile.v[r][c] = hn::Mul(hn::LoadU(kTag, factors + c * kLanes), tile.v[r][c]);
 }
 
 /// row += sign a b for the vectors of one tile row
-template <bool kSubtract>
-HWY_INLINE void add_scaled(Vec (&row)[kVecs], float a, const Vec (&b)[kVecs]) {
+template <bool kSubtract, size_t W>
+HWY_INLINE void add_scaled(Vec (&row)[W], float a, const Vec (&b)[W]) {
   const Vec av = hn::Set(kTag, a);
-  DP_UNROLL for (size_t c = 0; c < kVecs; ++c) {
+  DP_UNROLL for (size_t c = 0; c < W; ++c) {
     row[c] = kSubtract ? hn::NegMulAdd(av, b[c], row[c]) : hn::MulAdd(av, b[c], row[c]);
   }
 }
 
-HWY_INLINE void load_row(Vec (&row)[kVecs], const float* HWY_RESTRICT from) {
-  DP_UNROLL for (size_t c = 0; c < kVecs; ++c) row[c] = hn::LoadU(kTag, from + c * kLanes);
+template <size_t W>
+HWY_INLINE void load_row(Vec (&row)[W], const float* HWY_RESTRICT from) {
+  DP_UNROLL for (size_t c = 0; c < W; ++c) row[c] = hn::LoadU(kTag, from + c * kLanes);
 }
 
 /// tile[r] += sign sum_{p < count} a[p a_stride + r] b[p b_stride ..]: A is read transposed.
-template <bool kSubtract = false, size_t R>
-HWY_INLINE void add_product(Tile<R>& tile, const float* HWY_RESTRICT a, size_t a_stride,
-                            const float* HWY_RESTRICT b, size_t b_stride, size_t count) {
+template <bool kSubtract = false, size_t R, size_t W>
+HWY_INLINE void add_product_t(Tile<R, W>& tile, const float* HWY_RESTRICT a, size_t a_stride,
+                              const float* HWY_RESTRICT b, size_t b_stride, size_t count) {
   for (size_t p = 0; p < count; ++p, a += a_stride, b += b_stride) {
-    Vec bv[kVecs];
+    Vec bv[W];
     load_row(bv, b);
     DP_UNROLL for (size_t r = 0; r < R; ++r) add_scaled<kSubtract>(tile.v[r], a[r], bv);
   }
 }
 
-/// tile[r] += sum_{p < kPanel} a[r kPanel + p] b[p b_stride ..]: A is R rows of a panel.
-template <size_t R>
-HWY_INLINE void add_panel_product(Tile<R>& tile, const float* HWY_RESTRICT a,
-                                  const float* HWY_RESTRICT b, size_t b_stride) {
-  _Pragma("GCC unroll 4") for (size_t p = 0; p < kPanel; ++p, b += b_stride) {
-    Vec bv[kVecs];
+/// tile[r] += sign sum_{p < count} a[r a_stride + p] b[p b_stride ..]
+template <bool kSubtract = false, size_t R, size_t W>
+HWY_INLINE void add_product(Tile<R, W>& tile, const float* HWY_RESTRICT a, size_t a_stride,
+                            const float* HWY_RESTRICT b, size_t b_stride, size_t count) {
+  for (size_t p = 0; p < count; ++p, b += b_stride) {
+    Vec bv[W];
     load_row(bv, b);
-    DP_UNROLL for (size_t r = 0; r < R; ++r) add_scaled<false>(tile.v[r], a[r * kPanel + p], bv);
+    DP_UNROLL for (size_t r = 0; r < R; ++r) add_scaled<kSubtract>(tile.v[r], a[r * a_stride + p], bv);
   }
 }
 
-// Calls f(integral_constant R, first_row) for `rows` <= kMaxRows.
-template <size_t R, class F>
+// Calls f(integral_constant rows, first_row), rows <= kMax.
+template <size_t kMax, class F>
 HWY_INLINE void with_rows(size_t rows, size_t first, const F& f) {
-  if (rows == R) {
-    f(std::integral_constant<size_t, R>(), first);
-  } else if constexpr (R > 1) {
-    with_rows<R - 1>(rows, first, f);
+  if (rows == kMax) {
+    f(std::integral_constant<size_t, kMax>(), first);
+  } else if constexpr (kMax > 1) {
+    with_rows<kMax - 1>(rows, first, f);
   }
 }
 
 // The next tile's height: full tiles, and the last two of near-equal height, since a tile of one or
 // two rows runs at a fraction of the speed.
+template <size_t kMax>
 HWY_INLINE size_t next_rows(size_t remaining) {
-  if (remaining <= kMaxRows) return remaining;
-  return remaining >= 2 * kMaxRows ? kMaxRows : (remaining + 1) / 2;
+  if (remaining <= kMax) return remaining;
+  return remaining >= 2 * kMax ? kMax : (remaining + 1) / 2;
 }
 
-/// Covers rows 0 .. rows-1 with tiles: f(R, first_row) in increasing order.
-template <class F>
+/// Covers rows 0 .. rows-1 with tiles of W vectors: f(R, first_row) in increasing order.
+template <size_t W = kVecs, class F>
 HWY_INLINE void for_tiles(size_t rows, const F& f) {
   for (size_t first = 0; first < rows;) {
-    const size_t height = next_rows(rows - first);
-    with_rows<kMaxRows>(height, first, f);
+    const size_t height = next_rows<kMaxRows<W>>(rows - first);
+    with_rows<kMaxRows<W>>(height, first, f);
     first += height;
   }
 }
 
 /// As for_tiles, in decreasing order.
-template <class F>
+template <size_t W = kVecs, class F>
 HWY_INLINE void for_tiles_reversed(size_t rows, const F& f) {
   for (size_t end = rows; end > 0;) {
-    const size_t height = next_rows(end);
-    with_rows<kMaxRows>(height, end - height, f);
+    const size_t height = next_rows<kMaxRows<W>>(end);
+    with_rows<kMaxRows<W>>(height, end - height, f);
     end -= height;
   }
 }
 
 // to[c][r] = factor from[r][c] for r < rows <= 4, c < columns <= 4.
+template <bool kScale>
 HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
                                 size_t columns, float factor, float* HWY_RESTRICT to,
                                 size_t to_stride) {
 #if HWY_TARGET != HWY_SCALAR
   if (rows == 4 && columns == 4) {
     const hn::FixedTag<float, 4> d4;
-    const auto f = hn::Set(d4, factor);
+    const auto scaled = [&](auto x) HWY_ATTR { return kScale ? hn::Mul(hn::Set(d4, factor), x) : x; };
     const auto r0 = hn::LoadU(d4, from), r1 = hn::LoadU(d4, from + from_stride);
     const auto r2 = hn::LoadU(d4, from + 2 * from_stride), r3 = hn::LoadU(d4, from + 3 * from_stride);
     const auto low02 = hn::InterleaveLower(d4, r0, r2), low13 = hn::InterleaveLower(d4, r1, r3);
     const auto up02 = hn::InterleaveUpper(d4, r0, r2), up13 = hn::InterleaveUpper(d4, r1, r3);
-    hn::StoreU(hn::Mul(f, hn::InterleaveLower(d4, low02, low13)), d4, to);
-    hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d4, low02, low13)), d4, to + to_stride);
-    hn::StoreU(hn::Mul(f, hn::InterleaveLower(d4, up02, up13)), d4, to + 2 * to_stride);
-    hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d4, up02, up13)), d4, to + 3 * to_stride);
+    hn::StoreU(scaled(hn::InterleaveLower(d4, low02, low13)), d4, to);
+    hn::StoreU(scaled(hn::InterleaveUpper(d4, low02, low13)), d4, to + to_stride);
+    hn::StoreU(scaled(hn::InterleaveLower(d4, up02, up13)), d4, to + 2 * to_stride);
+    hn::StoreU(scaled(hn::InterleaveUpper(d4, up02, up13)), d4, to + 3 * to_stride);
     return;
   }
 #endif
@@ -175,14 +179,26 @@ HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stri
     for (size_t r = 0; r < rows; ++r) to[c * to_stride + r] = factor * from[r * from_stride + c];
 }
 
-/// to[c][r] = factor from[r][c]. Writes up to four rows of `to` at a time, from end to end: they may
-/// be far apart in memory.
+/// to[c][r] = from[r][c], times factor if kScale. Writes up to four rows of `to` at a time, from end to
+/// end: they may be far apart in memory.
+template <bool kScale = false>
 inline void transpose(const float* HWY_RESTRICT from, size_t from_stride, size_t rows, size_t columns,
-                      float factor, float* HWY_RESTRICT to, size_t to_stride) {
+                      float* HWY_RESTRICT to, size_t to_stride, float factor = 1.0f) {
   for (size_t c = 0; c < columns; c += 4)
     for (size_t r = 0; r < rows; r += 4)
-      transpose_block(from + r * from_stride + c, from_stride, HWY_MIN(4, rows - r),
-                      HWY_MIN(4, columns - c), factor, to + c * to_stride + r, to_stride);
+      transpose_block<kScale>(from + r * from_stride + c, from_stride, HWY_MIN(4, rows - r),
+                              HWY_MIN(4, columns - c), factor, to + c * to_stride + r, to_stride);
+}
+
+/// As transpose, but reads up to four rows of `from` at a time, from end to end.
+template <bool kScale = false>
+inline void transpose_rows(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
+                           size_t columns, float* HWY_RESTRICT to, size_t to_stride,
+                           float factor = 1.0f) {
+  for (size_t r = 0; r < rows; r += 4)
+    for (size_t c = 0; c < columns; c += 4)
+      transpose_block<kScale>(from + r * from_stride + c, from_stride, HWY_MIN(4, rows - r),
+                              HWY_MIN(4, columns - c), factor, to + c * to_stride + r, to_stride);
 }
 
 }  // namespace dp::HWY_NAMESPACE
