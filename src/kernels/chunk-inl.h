@@ -25,7 +25,7 @@ class RowPrefetcher {
   void clear() { sets_ = set_ = total_ = 0; }
 
   void add(const float* rows, size_t stride, size_t width, size_t count) {
-    if (count == 0) return;
+    if (count == 0 || sets_ == kMaxSets) return;
     rows_[sets_++] = {rows, stride, width, count};
     total_ += count * ((width + kLine - 1) / kLine);
   }
@@ -49,13 +49,26 @@ class RowPrefetcher {
   }
 
  private:
-  static constexpr size_t kLine = 64 / sizeof(float);
+  static constexpr size_t kLine = 64 / sizeof(float), kMaxSets = 8;
   struct Rows {
     const float* next;
     size_t stride, width, count;
   };
-  Rows rows_[4];
+  Rows rows_[kMaxSets];
   size_t sets_ = 0, set_ = 0, column_ = 0, total_ = 0, lines_per_call_ = 0;
+};
+
+/// The rows of one head in one chunk: of k, v and beta from step_row on, of q and o from query_row on.
+struct ChunkRows {
+  ChunkRows(const DeltaProductInputs& in, size_t first_token, size_t num_steps, size_t C, size_t c, size_t h)
+      : begin(c * C),
+        steps(std::min(C, num_steps - begin)),
+        first_query(begin / in.N),  // the first token whose last step is not before the chunk
+        num_queries((begin + steps) / in.N - first_query),
+        step_row((first_token * in.N + begin) * in.H + h),
+        query_row((first_token + first_query) * in.H + h) {}
+
+  size_t begin, steps, first_query, num_queries, step_row, query_row;
 };
 
 /// Chunk-local names: i, j steps; r a query, i.e. a token whose last step lies in this chunk.
@@ -67,7 +80,7 @@ struct Chunk {
 
   static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
     return Scratch::rounded(C * in.K) + Scratch::rounded(query_capacity(in, C) * in.K) +
-           5 * Scratch::rounded(C + kPanel);
+           5 * Scratch::rounded(C + kPanel) + Scratch::rounded(query_capacity(in, C));
   }
 
   Chunk(const DeltaProductInputs& inputs, size_t sequence, size_t C, Scratch& scratch)
@@ -82,56 +95,42 @@ struct Chunk {
         decay(scratch.take(C + kPanel)),
         from_start(scratch.take(C)),
         to_end(scratch.take(C)),
-        query_from_start(scratch.take(Q)) {}
+        query_from_start(scratch.take(Q)),
+        scales(scratch.take(Q)) {
+    std::fill(scales, scales + Q, inputs.scale);
+  }
 
   /// Packs chunk number c of one head.
   void prepare(size_t c, size_t head) {
     h = head;
-    begin = c * C;
-    steps = std::min(C, num_steps - begin);
-    const size_t token = (begin + steps) / in.N;  // tokens whose last step is before the chunk's end
-    first_query = begin / in.N;
-    num_queries = token - first_query;
+    rows = ChunkRows(in, first_token, num_steps, C, c, h);
+    begin = rows.begin;
+    steps = rows.steps;
+    num_queries = rows.num_queries;
     const size_t stride = in.H * in.K;
-    transpose_rows(in.k + step_row() * in.K, stride, steps, in.K, keys_t, C);
-    transpose_rows<true>(in.q + query_row() * in.K, stride, num_queries, in.K, queries_t, Q, in.scale);
+    transpose_rows(in.k + rows.step_row * in.K, stride, steps, in.K, keys_t, C);
+    transpose_rows<true>(in.q + rows.query_row * in.K, stride, num_queries, in.K, queries_t, Q, scales);
     clear_columns(keys_t, C, steps, padded_steps());
     clear_columns(queries_t, Q, num_queries, padded_queries());
-    for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[step_row() + i * in.H];
+    for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[rows.step_row + i * in.H];
     for (size_t i = steps; i < padded_steps(); ++i) beta[i] = 0;
     if (gated()) find_decays();
   }
 
-  /// Names what the head at hand will read and write in its next chunk.
-  void plan_prefetch(RowPrefetcher& prefetcher, float* o) const {
-    const size_t next = begin + C;
-    prefetcher.clear();
-    if (next >= num_steps) return;
-    const size_t count = std::min(C, num_steps - next), query = next / in.N;
-    const size_t step_row = (first_token * in.N + next) * in.H + h, query_row = (first_token + query) * in.H + h;
-    const size_t queries = (next + count) / in.N - query;
-    prefetcher.add(in.k + step_row * in.K, in.H * in.K, in.K, count);
-    prefetcher.add(in.v + step_row * in.V, in.H * in.V, in.V, count);
-    prefetcher.add(in.q + query_row * in.K, in.H * in.K, in.K, queries);
-    prefetcher.add(o + query_row * in.V, in.H * in.V, in.V, queries);
-  }
-
   bool gated() const { return in.log_gate != nullptr; }
   size_t padded_steps() const { return round_up(steps, kPanel); }
-  size_t padded_queries() const { return round_up(num_queries, kPanel); }
+  size_t padded_queries() const { return round_up(num_queries, kLanes); }
   /// The last step that query r sees.
-  size_t query_step(size_t r) const { return (first_query + r + 1) * in.N - 1 - begin; }
-  /// Row of the chunk's first step in k, v and beta, and of its first query in q and o.
-  size_t step_row() const { return (first_token * in.N + begin) * in.H + h; }
-  size_t query_row() const { return (first_token + first_query) * in.H + h; }
+  size_t query_step(size_t r) const { return (rows.first_query + r + 1) * in.N - 1 - begin; }
   /// Product of all decays of the chunk.
   float total_decay() const { return gated() ? from_start[steps - 1] : 1.0f; }
 
   const DeltaProductInputs& in;
   const size_t C, Q;  // capacities: steps, and queries rounded up to a panel
   const size_t first_token, num_steps;
-  size_t h = 0, begin = 0, steps = 0, first_query = 0, num_queries = 0;
-  float* const keys_t;     // [K,C], columns beyond `steps` are zero up to a whole panel
+  size_t h = 0, begin = 0, steps = 0, num_queries = 0;
+  ChunkRows rows{in, 0, 0, 1, 0, 0};
+  float* const keys_t;     // [K,C], columns beyond `steps` are zero up to padded_steps()
   float* const queries_t;  // [K,Q], times scale, likewise
   float* const beta;       // [C]
   // Decays, only when gated; all are products of gates, so never above 1 for gates <= 0, and a gate
@@ -140,6 +139,8 @@ struct Chunk {
   float* const from_start;        // [C] a_0 ... a_i
   float* const to_end;            // [C] a_{i+1} ... a_{steps-1}
   float* const query_from_start;  // [Q] from_start of each query's last step
+
+  float* const scales;  // [Q] the same scale for every query
 
  private:
   void clear_columns(float* matrix_t, size_t stride, size_t begin, size_t end) const {

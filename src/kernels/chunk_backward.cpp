@@ -49,6 +49,7 @@ class BackwardPass {
     d_log_from_start_ = scratch_.take(C);
     d_log_to_end_ = scratch_.take(C);
     d_log_.resize(C);
+    minus_beta_ = scratch_.take(C);
     d_log_queries_ = scratch_.take(Q);
     keys_from_start_ = chunk_.gated() ? scratch_.take(C * K) : chunk_.keys_t;
     queries_from_start_ = chunk_.gated() ? scratch_.take(Q * K) : chunk_.queries_t;
@@ -64,9 +65,10 @@ class BackwardPass {
     for (size_t c = work.chunk_end; c-- > work.chunk_begin;)
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
         chunk_.prepare(c, h);
+        if (c > work.chunk_begin) plan_prefetch(c - 1);
         if (work.sweep || chunk_.gated()) find_products();
         for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
-          pack_panel(out_.d_o + chunk_.query_row() * in_.V, in_.H * in_.V, chunk_.num_queries, in_.V, p,
+          pack_panel(out_.d_o + chunk_.rows.query_row * in_.V, in_.H * in_.V, chunk_.num_queries, in_.V, p,
                      d_o_ + p * Q * kPanel);
         if (work.sweep) sweep(c);
         if (work.gradients) find_gradients(c);
@@ -83,7 +85,25 @@ class BackwardPass {
     const auto size = [](size_t floats) { return Scratch::rounded(floats); };
     return Chunk::scratch_size(in, C) + 4 * size(C * C) + 3 * size(Q * C) + 2 * size(Q * padded_v) +
            size(C * kPanel) + 2 * size(C * padded_v) + 2 * size(C * in.K) + 2 * size(Q * in.K) +
-           2 * size(C) + size(Q);
+           3 * size(C) + size(Q);
+  }
+
+  // Names what the head at hand will read and write in chunk c.
+  void plan_prefetch(size_t c) {
+    const ChunkRows rows(in_, chunk_.first_token, chunk_.num_steps, C, c, chunk_.h);
+    const auto saved = saved_head(saved_, plan_, in_.H, slice_.sequence, chunk_.h);
+    const size_t key_stride = in_.H * in_.K, value_stride = in_.H * in_.V;
+    prefetcher_.clear();
+    prefetcher_.add(in_.k + rows.step_row * in_.K, key_stride, in_.K, rows.steps);
+    prefetcher_.add(in_.q + rows.query_row * in_.K, key_stride, in_.K, rows.num_queries);
+    prefetcher_.add(out_.d_o + rows.query_row * in_.V, value_stride, in_.V, rows.num_queries);
+    prefetcher_.add(out_.dv + rows.step_row * in_.V, value_stride, in_.V, rows.steps);
+    prefetcher_.add(saved.errors + c * plan_.errors_size, 0, plan_.errors_size, 1);
+    prefetcher_.add(saved.states + c * plan_.state_size, 0, plan_.state_size, 1);
+    prefetcher_.add(out_.dk + rows.step_row * in_.K, key_stride, in_.K, rows.steps);
+    prefetcher_.add(out_.dq + rows.query_row * in_.K, key_stride, in_.K, rows.num_queries);
+    prefetcher_.start(plan_.panels * ((C + in_.K) / kMaxRows<kVecs> + 1) +
+                      (in_.K / kMaxRows<kVecs> + 1) * (C / kPanel));
   }
 
   // Gradient of the state of head h before chunk c, in panels.
@@ -99,7 +119,7 @@ class BackwardPass {
 
   // key_products[j][i] = decay k_j . k_i, symmetric; query_products[r][i] = decay q_r . k_i, zero for
   // steps that query r does not see.
-  void find_products() {
+  HWY_NOINLINE void find_products() {
     const size_t K = in_.K, columns = chunk_.padded_steps();
     for (size_t column = 0; column < columns; column += kPanel) {
       for_tiles(chunk_.steps, [&](auto rows, size_t j) HWY_ATTR {
@@ -128,9 +148,9 @@ class BackwardPass {
   }
 
   // Copies the part of a [C,C] matrix above the diagonal to below it.
-  void mirror(float* matrix, float diagonal) {
+  HWY_NOINLINE void mirror(float* matrix, float diagonal) {
     const size_t steps = chunk_.padded_steps();
-    transpose(matrix, C, steps, steps, swap_, C);
+    transpose_rows(matrix, C, steps, steps, swap_, C);
     for (size_t j = 0; j < chunk_.steps; ++j) {
       std::memcpy(matrix + j * C, swap_ + j * C, j * sizeof(float));
       matrix[j * C + j] = diagonal;
@@ -150,35 +170,36 @@ class BackwardPass {
         hn::StoreU(hn::Mul(hn::LoadU(kTag, factors + i), hn::LoadU(kTag, matrix_t + i)), kTag, out + i);
   }
 
-  void clear_unseen(float* per_query) {
+  HWY_NOINLINE void clear_unseen(float* per_query) {
     for (size_t r = 0; r < chunk_.num_queries; ++r) {
       const size_t seen = chunk_.query_step(r) + 1;
       std::memset(per_query + r * C + seen, 0, (chunk_.padded_steps() - seen) * sizeof(float));
     }
   }
 
-  void sweep(size_t c) {
+  HWY_NOINLINE void sweep(size_t c) {
     for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p) {
       const size_t panel_size = in_.K * kPanel;
       const float* after = d_state(chunk_.h, c + 1) + p * panel_size;
       find_d_updates(after, d_o_ + p * Q * kPanel, d_updates(c) + p * C * kPanel);
-      unpack_panel(d_values_, chunk_.steps, in_.V, p, out_.dv + chunk_.step_row() * in_.V,
+      unpack_panel(d_values_, chunk_.steps, in_.V, p, out_.dv + chunk_.rows.step_row * in_.V,
                    in_.H * in_.V);
       retreat(after, d_o_ + p * Q * kPanel, d_state(chunk_.h, c) + p * panel_size);
     }
   }
 
   // dU and dV = beta dU of one panel.
-  void find_d_updates(const float* HWY_RESTRICT d_state, const float* HWY_RESTRICT d_o,
+  HWY_NOINLINE void find_d_updates(const float* HWY_RESTRICT d_state, const float* HWY_RESTRICT d_o,
                       float* HWY_RESTRICT d_updates) {
     const size_t steps = chunk_.steps;
     for_tiles_reversed(steps, [&](auto rows, size_t i) HWY_ATTR {
       constexpr size_t R = rows();
+      prefetcher_.advance();
       Tile<R> x;
       set_zero(x);
       add_product_t(x, chunk_.keys_t + i, C, d_state, kPanel, in_.K);
       if (chunk_.gated()) scale_rows(x, chunk_.to_end + i);
-      const size_t first = (chunk_.begin + i) / in_.N - chunk_.first_query;  // first query after step i
+      const size_t first = (chunk_.begin + i) / in_.N - chunk_.rows.first_query;  // first query after step i
       if (first < chunk_.num_queries)
         add_product_t(x, query_products_ + first * C + i, C, d_o + first * kPanel, kPanel,
                     chunk_.num_queries - first);
@@ -206,11 +227,12 @@ class BackwardPass {
   }
 
   // dS = decayed dS' + Q^T dO - K^T dV of one panel.
-  void retreat(const float* HWY_RESTRICT after, const float* HWY_RESTRICT d_o,
+  HWY_NOINLINE void retreat(const float* HWY_RESTRICT after, const float* HWY_RESTRICT d_o,
                float* HWY_RESTRICT before) {
     const size_t K = in_.K;
     const float decay = chunk_.total_decay();
     for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
+      prefetcher_.advance();
       Tile<rows()> tile;
       load(tile, after + d * kPanel, kPanel);
       if (chunk_.gated()) scale_all(tile, decay);
@@ -229,14 +251,14 @@ class BackwardPass {
     find_d_products(errors);
     find_dk(states, d_state(chunk_.h, c + 1));
     find_dq(states);
-    transpose(dk_t_, C, in_.K, chunk_.steps, out_.dk + chunk_.step_row() * in_.K, in_.H * in_.K);
-    transpose<true>(dq_t_, Q, in_.K, chunk_.num_queries, out_.dq + chunk_.query_row() * in_.K,
-                    in_.H * in_.K, in_.scale);
+    transpose_into_rows(dk_t_, C, in_.K, chunk_.steps, out_.dk + chunk_.rows.step_row * in_.K, in_.H * in_.K);
+    transpose_into_rows(dq_t_, Q, in_.K, chunk_.num_queries, out_.dq + chunk_.rows.query_row * in_.K,
+                        in_.H * in_.K);
     if (chunk_.gated()) find_dlog_gate(states, d_state(chunk_.h, c + 1));
   }
 
-  void find_dbeta(const float* errors, const float* d_updates) {
-    float* dbeta = out_.dbeta + chunk_.step_row();
+  HWY_NOINLINE void find_dbeta(const float* errors, const float* d_updates) {
+    float* dbeta = out_.dbeta + chunk_.rows.step_row;
     for (size_t i = 0; i < chunk_.steps; ++i) {
       Vec sum = hn::Zero(kTag);
       for (size_t p = 0; p < plan_.panels; ++p) {
@@ -250,43 +272,50 @@ class BackwardPass {
   }
 
   // Steps (or queries) along the lanes: updates_t [V][C] = U^T, minus_d_values_t = -dV^T, d_o_t [V][Q].
-  void transpose_panels(const float* errors, const float* d_updates) {
+  HWY_NOINLINE void transpose_panels(const float* errors, const float* d_updates) {
     const size_t steps = chunk_.steps, queries = chunk_.num_queries;
+    for (size_t i = 0; i < steps; ++i) minus_beta_[i] = -chunk_.beta[i];
     for (size_t p = 0; p < plan_.panels; ++p) {
       const size_t row = p * kPanel;
-      transpose(errors + row * C, kPanel, steps, kPanel, updates_t_ + row * C, C);
-      transpose<true>(d_updates + row * C, kPanel, steps, kPanel, minus_d_values_t_ + row * C, C, -1.0f);
-      transpose(d_o_ + row * Q, kPanel, queries, kPanel, d_o_t_ + row * Q, Q);
+      transpose_rows<true>(errors + row * C, kPanel, steps, kPanel, updates_t_ + row * C, C, chunk_.beta);
+      transpose_rows<true>(d_updates + row * C, kPanel, steps, kPanel, minus_d_values_t_ + row * C, C,
+                           minus_beta_);
+      transpose_rows(d_o_ + row * Q, kPanel, queries, kPanel, d_o_t_ + row * Q, Q);
     }
-    for (size_t row = 0; row < plan_.panels * kPanel; ++row) {
-      // Lanes beyond the last step or query are never stored, but must not be slow or trap.
-      std::fill(updates_t_ + row * C + steps, updates_t_ + row * C + chunk_.padded_steps(), 0.0f);
-      std::fill(minus_d_values_t_ + row * C + steps, minus_d_values_t_ + row * C + chunk_.padded_steps(), 0.0f);
-      std::fill(d_o_t_ + row * Q + queries, d_o_t_ + row * Q + chunk_.padded_queries(), 0.0f);
-      multiply(updates_t_ + row * C, chunk_.beta);
-      multiply(minus_d_values_t_ + row * C, chunk_.beta);
-    }
+    // Columns beyond the last step or query are never stored, but must not trap or be slow.
+    clear_columns(updates_t_, C, steps, chunk_.padded_steps());
+    clear_columns(minus_d_values_t_, C, steps, chunk_.padded_steps());
+    clear_columns(d_o_t_, Q, queries, chunk_.padded_queries());
+  }
+
+  void clear_columns(float* per_value, size_t stride, size_t begin, size_t end) {
+    for (size_t row = 0; begin < end && row < plan_.panels * kPanel; ++row)
+      std::fill(per_value + row * stride + begin, per_value + row * stride + end, 0.0f);
   }
 
   // d_key_products[j][i] = gradient of k_j . k_i through L, symmetric; d_query_products[r][i] that of
   // q_r . k_i through P. When gated, also their part in the gradient of the log decays.
-  void find_d_products(const float* errors) {
-    for (size_t column = 0; column < chunk_.padded_steps(); column += kPanel) {
-      for_tiles(chunk_.steps, [&](auto rows, size_t j) HWY_ATTR {
-        if (column + kPanel <= j + 1) return;  // below the diagonal
-        Tile<rows()> tile;
+  HWY_NOINLINE void find_d_products(const float* errors) {
+    for (size_t column = 0; column < chunk_.steps; column += kLanes) {
+      const size_t above = std::min(chunk_.steps, column + kLanes) - 1;  // rows above the diagonal
+      for_tiles<1>(above, [&](auto rows, size_t j) HWY_ATTR {
+        Tile<rows(), 1> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, errors + (p * C + j) * kPanel, kPanel, minus_d_values_t_ + p * kPanel * C + column, C, kPanel);
+          add_product(tile, errors + (p * C + j) * kPanel, kPanel,
+                      minus_d_values_t_ + p * kPanel * C + column, C, kPanel);
         scale_rows(tile, chunk_.beta + j);
         store(tile, d_key_products_ + j * C + column, C);
       });
-      for_tiles(chunk_.num_queries, [&](auto rows, size_t r) HWY_ATTR {
-        if (column > chunk_.query_step(r + rows() - 1)) return;
-        Tile<rows()> tile;
+      const size_t unseeing = (chunk_.begin + column) / in_.N - chunk_.rows.first_query;
+      if (unseeing >= chunk_.num_queries) continue;
+      for_tiles<1>(chunk_.num_queries - unseeing, [&](auto rows, size_t first) HWY_ATTR {
+        const size_t r = unseeing + first;
+        Tile<rows(), 1> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, d_o_ + (p * Q + r) * kPanel, kPanel, updates_t_ + p * kPanel * C + column, C, kPanel);
+          add_product(tile, d_o_ + (p * Q + r) * kPanel, kPanel, updates_t_ + p * kPanel * C + column,
+                      C, kPanel);
         store(tile, d_query_products_ + r * C + column, C);
       });
     }
@@ -298,8 +327,8 @@ class BackwardPass {
         multiply(d_query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
     }
     mirror(d_key_products_, 0.0f);
-    transpose(d_query_products_, C, chunk_.num_queries, chunk_.steps, d_query_products_t_, Q);
-    for (size_t i = 0; i < chunk_.steps; ++i)
+    transpose_rows(d_query_products_, C, chunk_.num_queries, chunk_.steps, d_query_products_t_, Q);
+    for (size_t i = 0; chunk_.num_queries < chunk_.padded_queries() && i < chunk_.steps; ++i)
       std::fill(d_query_products_t_ + i * Q + chunk_.num_queries,
                 d_query_products_t_ + i * Q + chunk_.padded_queries(), 0.0f);
   }
@@ -328,7 +357,7 @@ class BackwardPass {
   }
 
   // dk_t [K][C]
-  void find_dk(const float* HWY_RESTRICT states, const float* HWY_RESTRICT d_states) {
+  HWY_NOINLINE void find_dk(const float* HWY_RESTRICT states, const float* HWY_RESTRICT d_states) {
     const size_t K = in_.K, panel_size = K * kPanel;
     std::fill(d_log_from_start_, d_log_from_start_ + C, 0.0f);
     std::fill(d_log_to_end_, d_log_to_end_ + C, 0.0f);
@@ -336,6 +365,7 @@ class BackwardPass {
       for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
         constexpr size_t R = rows(), W = kVecs;
         float* out = dk_t_ + d * C + column;
+        prefetcher_.advance();
         Tile<R> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
@@ -361,31 +391,33 @@ class BackwardPass {
     }
   }
 
-  // dq_t [K][Q], without the scale
-  void find_dq(const float* HWY_RESTRICT states) {
+  // dq_t [K][Q]
+  HWY_NOINLINE void find_dq(const float* HWY_RESTRICT states) {
     const size_t K = in_.K, panel_size = K * kPanel;
     if (chunk_.gated()) std::fill(d_log_queries_, d_log_queries_ + Q, 0.0f);
-    for (size_t column = 0; column < chunk_.padded_queries(); column += kPanel) {
-      for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
-        Tile<rows()> tile;
+    for (size_t column = 0; column < chunk_.num_queries; column += kLanes) {
+      for_tiles<1>(K, [&](auto rows, size_t d) HWY_ATTR {
+        Tile<rows(), 1> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, states + p * panel_size + d * kPanel, kPanel, d_o_t_ + p * kPanel * Q + column, Q, kPanel);
+          add_product(tile, states + p * panel_size + d * kPanel, kPanel,
+                      d_o_t_ + p * kPanel * Q + column, Q, kPanel);
         if (chunk_.gated()) {
           scale_columns(tile, chunk_.query_from_start + column);
           add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
         }
         add_product(tile, chunk_.keys_t + d * C, C, d_query_products_t_ + column, Q, chunk_.steps);
+        scale_all(tile, in_.scale);
         store(tile, dq_t_ + d * Q + column, Q);
       });
     }
   }
 
   // sums[column] += sum_r tile[r][column] b[r stride + column]
-  template <size_t R>
-  HWY_INLINE void add_column_dots(const Tile<R>& tile, const float* HWY_RESTRICT b, size_t stride,
+  template <size_t R, size_t W>
+  HWY_INLINE void add_column_dots(const Tile<R, W>& tile, const float* HWY_RESTRICT b, size_t stride,
                                   float* HWY_RESTRICT sums) {
-    DP_UNROLL for (size_t c = 0; c < kVecs; ++c) {
+    DP_UNROLL for (size_t c = 0; c < W; ++c) {
       Vec sum = hn::LoadU(kTag, sums + c * kLanes);
       DP_UNROLL for (size_t r = 0; r < R; ++r)
         sum = hn::MulAdd(tile.v[r][c], hn::LoadU(kTag, b + r * stride + c * kLanes), sum);
@@ -395,7 +427,7 @@ class BackwardPass {
 
   // A token's gate is a factor of from_start[i] for every step i of the chunk from its first on, and
   // to_end[i] is from_start[last] / from_start[i].
-  void find_dlog_gate(const float* states, const float* d_states) {
+  HWY_NOINLINE void find_dlog_gate(const float* states, const float* d_states) {
     Vec dot = hn::Zero(kTag);
     for (size_t x = 0; x < plan_.state_size; x += kLanes)
       dot = hn::MulAdd(hn::LoadU(kTag, states + x), hn::LoadU(kTag, d_states + x), dot);
@@ -418,11 +450,12 @@ class BackwardPass {
   const SweepBuffers* const buffers_;
   Scratch scratch_;
   Chunk chunk_;
+  RowPrefetcher prefetcher_;
   const size_t C, Q;
   float *key_products_, *query_products_, *decays_, *swap_;
   float *d_key_products_, *d_query_products_, *d_query_products_t_;
   float *d_o_, *d_o_t_, *d_values_, *minus_d_values_t_, *updates_t_;
-  float *dk_t_, *dq_t_, *d_log_from_start_, *d_log_to_end_, *d_log_queries_;
+  float *dk_t_, *dq_t_, *d_log_from_start_, *d_log_to_end_, *d_log_queries_, *minus_beta_;
   float *keys_from_start_, *queries_from_start_;
   std::vector<double> d_log_;
 };

@@ -49,7 +49,7 @@ class ForwardPass {
         float* errors = saved_head(saved, plan_, in.H, slice_.sequence, h).errors;
         if (errors != nullptr) errors += c * plan_.errors_size;
         chunk_.prepare(c, h);
-        chunk_.plan_prefetch(prefetcher_, o);
+        plan_prefetch(c + 1, o);
         run_chunk(slot(h, c), slot(h, c + 1), errors, o);
       }
     if (state == nullptr) return;
@@ -64,6 +64,18 @@ class ForwardPass {
     return Chunk::scratch_size(in, C) + Scratch::rounded(C * C) + Scratch::rounded(C * Q) +
            Scratch::rounded(C * std::max(C, Q)) + 2 * Scratch::rounded(C * kPanel) +
            Scratch::rounded(C * in.K);
+  }
+
+  // Names what the head at hand will read and write in chunk c.
+  void plan_prefetch(size_t c, const float* o) {
+    const DeltaProductInputs& in = chunk_.in;
+    prefetcher_.clear();
+    if (c >= plan_.num_chunks(slice_.sequence)) return;
+    const ChunkRows rows(in, chunk_.first_token, chunk_.num_steps, chunk_.C, c, chunk_.h);
+    prefetcher_.add(in.k + rows.step_row * in.K, in.H * in.K, in.K, rows.steps);
+    prefetcher_.add(in.v + rows.step_row * in.V, in.H * in.V, in.V, rows.steps);
+    prefetcher_.add(in.q + rows.query_row * in.K, in.H * in.K, in.K, rows.num_queries);
+    prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, in.V, rows.num_queries);
   }
 
   // Takes the state in panels from before to after (which may be the same); errors may be null.
@@ -120,10 +132,10 @@ class ForwardPass {
   HWY_NOINLINE void find_updates(const float* HWY_RESTRICT state, size_t p, float* HWY_RESTRICT errors) {
     const DeltaProductInputs& in = chunk_.in;
     const size_t C = chunk_.C;
-    const float* values = in.v + chunk_.step_row() * in.V + p * kPanel;
+    const float* values = in.v + chunk_.rows.step_row * in.V + p * kPanel;
     size_t stride = in.H * in.V;
     if ((p + 1) * kPanel > in.V) {  // the last columns: loads must not run past the end of v
-      pack_panel(in.v + chunk_.step_row() * in.V, stride, chunk_.steps, in.V, p, values_);
+      pack_panel(in.v + chunk_.rows.step_row * in.V, stride, chunk_.steps, in.V, p, values_);
       values = values_;
       stride = kPanel;
     }
@@ -173,7 +185,7 @@ class ForwardPass {
           add_scaled<false>(tile.v[r], keys_to_queries_[j * Q + q + r], u);
         }
       }
-      float* out = o + chunk_.query_row() * in.V + q * in.H * in.V + p * kPanel;
+      float* out = o + chunk_.rows.query_row * in.V + q * in.H * in.V + p * kPanel;
       if (columns == kPanel) {
         store(tile, out, in.H * in.V);
       } else {

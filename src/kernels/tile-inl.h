@@ -155,50 +155,54 @@ HWY_INLINE void for_tiles_reversed(size_t rows, const F& f) {
   }
 }
 
-// to[c][r] = factor from[r][c] for r < rows <= 4, c < columns <= 4.
+// to[c][r] = factors[r] from[r][c] for r < rows <= 4, c < columns <= 4; factors only if kScale.
 template <bool kScale>
 HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
-                                size_t columns, float factor, float* HWY_RESTRICT to,
-                                size_t to_stride) {
+                                size_t columns, const float* HWY_RESTRICT factors,
+                                float* HWY_RESTRICT to, size_t to_stride) {
 #if HWY_TARGET != HWY_SCALAR
   if (rows == 4 && columns == 4) {
     const hn::FixedTag<float, 4> d4;
-    const auto scaled = [&](auto x) HWY_ATTR { return kScale ? hn::Mul(hn::Set(d4, factor), x) : x; };
+    const auto put = [&](auto column, size_t c) HWY_ATTR {
+      if constexpr (kScale) column = hn::Mul(hn::LoadU(d4, factors), column);
+      hn::StoreU(column, d4, to + c * to_stride);
+    };
     const auto r0 = hn::LoadU(d4, from), r1 = hn::LoadU(d4, from + from_stride);
     const auto r2 = hn::LoadU(d4, from + 2 * from_stride), r3 = hn::LoadU(d4, from + 3 * from_stride);
     const auto low02 = hn::InterleaveLower(d4, r0, r2), low13 = hn::InterleaveLower(d4, r1, r3);
     const auto up02 = hn::InterleaveUpper(d4, r0, r2), up13 = hn::InterleaveUpper(d4, r1, r3);
-    hn::StoreU(scaled(hn::InterleaveLower(d4, low02, low13)), d4, to);
-    hn::StoreU(scaled(hn::InterleaveUpper(d4, low02, low13)), d4, to + to_stride);
-    hn::StoreU(scaled(hn::InterleaveLower(d4, up02, up13)), d4, to + 2 * to_stride);
-    hn::StoreU(scaled(hn::InterleaveUpper(d4, up02, up13)), d4, to + 3 * to_stride);
+    put(hn::InterleaveLower(d4, low02, low13), 0);
+    put(hn::InterleaveUpper(d4, low02, low13), 1);
+    put(hn::InterleaveLower(d4, up02, up13), 2);
+    put(hn::InterleaveUpper(d4, up02, up13), 3);
     return;
   }
 #endif
   for (size_t c = 0; c < columns; ++c)
-    for (size_t r = 0; r < rows; ++r) to[c * to_stride + r] = factor * from[r * from_stride + c];
+    for (size_t r = 0; r < rows; ++r)
+      to[c * to_stride + r] = kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
 }
 
-/// to[c][r] = from[r][c], times factor if kScale. Writes up to four rows of `to` at a time, from end to
-/// end: they may be far apart in memory.
-template <bool kScale = false>
-inline void transpose(const float* HWY_RESTRICT from, size_t from_stride, size_t rows, size_t columns,
-                      float* HWY_RESTRICT to, size_t to_stride, float factor = 1.0f) {
-  for (size_t c = 0; c < columns; c += 4)
-    for (size_t r = 0; r < rows; r += 4)
-      transpose_block<kScale>(from + r * from_stride + c, from_stride, HWY_MIN(4, rows - r),
-                              HWY_MIN(4, columns - c), factor, to + c * to_stride + r, to_stride);
-}
-
-/// As transpose, but reads up to four rows of `from` at a time, from end to end.
+/// to[c][r] = from[r][c], times factors[r] if kScale. Reads up to four rows of `from` at a time, from
+/// end to end: they may be far apart in memory.
 template <bool kScale = false>
 inline void transpose_rows(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
                            size_t columns, float* HWY_RESTRICT to, size_t to_stride,
-                           float factor = 1.0f) {
+                           const float* factors = nullptr) {
   for (size_t r = 0; r < rows; r += 4)
     for (size_t c = 0; c < columns; c += 4)
       transpose_block<kScale>(from + r * from_stride + c, from_stride, HWY_MIN(4, rows - r),
-                              HWY_MIN(4, columns - c), factor, to + c * to_stride + r, to_stride);
+                              HWY_MIN(4, columns - c), factors + (kScale ? r : 0), to + c * to_stride + r,
+                              to_stride);
+}
+
+/// As transpose_rows without factors, but writes up to four rows of `to` at a time, from end to end.
+inline void transpose_into_rows(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
+                                size_t columns, float* HWY_RESTRICT to, size_t to_stride) {
+  for (size_t c = 0; c < columns; c += 4)
+    for (size_t r = 0; r < rows; r += 4)
+      transpose_block<false>(from + r * from_stride + c, from_stride, HWY_MIN(4, rows - r),
+                             HWY_MIN(4, columns - c), nullptr, to + c * to_stride + r, to_stride);
 }
 
 }  // namespace dp::HWY_NAMESPACE
