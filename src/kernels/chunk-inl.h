@@ -108,8 +108,8 @@ struct Chunk {
     steps = rows.steps;
     num_queries = rows.num_queries;
     const size_t stride = in.H * in.K;
-    transpose_rows(in.k + rows.step_row * in.K, stride, steps, in.K, keys_t, C);
-    transpose_rows<true>(in.q + rows.query_row * in.K, stride, num_queries, in.K, queries_t, Q, scales);
+    transpose(in.k + rows.step_row * in.K, stride, steps, in.K, keys_t, C);
+    transpose<true>(in.q + rows.query_row * in.K, stride, num_queries, in.K, queries_t, Q, scales);
     clear_columns(keys_t, C, steps, padded_steps());
     clear_columns(queries_t, Q, num_queries, padded_queries());
     for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[rows.step_row + i * in.H];

@@ -141,8 +141,9 @@ class BackwardPass {
       for (size_t j = 0; j < chunk_.steps; ++j) multiply(key_products_ + j * C, decays_ + j * C);
       for (size_t r = 0; r < chunk_.num_queries; ++r)
         multiply(query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
-      scale_t(chunk_.keys_t, chunk_.from_start, C, chunk_.steps, keys_from_start_);
-      scale_t(chunk_.queries_t, chunk_.query_from_start, Q, chunk_.num_queries, queries_from_start_);
+      scale_columns(chunk_.keys_t, chunk_.from_start, K, C, chunk_.steps, keys_from_start_);
+      scale_columns(chunk_.queries_t, chunk_.query_from_start, K, Q, chunk_.num_queries,
+                    queries_from_start_);
     }
     clear_unseen(query_products_);
   }
@@ -150,7 +151,7 @@ class BackwardPass {
   // Copies the part of a [C,C] matrix above the diagonal to below it.
   HWY_NOINLINE void mirror(float* matrix, float diagonal) {
     const size_t steps = chunk_.padded_steps();
-    transpose_rows(matrix, C, steps, steps, swap_, C);
+    transpose(matrix, C, steps, steps, swap_, C);
     for (size_t j = 0; j < chunk_.steps; ++j) {
       std::memcpy(matrix + j * C, swap_ + j * C, j * sizeof(float));
       matrix[j * C + j] = diagonal;
@@ -160,14 +161,6 @@ class BackwardPass {
   void multiply(float* row, const float* factors) {
     for (size_t i = 0; i < chunk_.padded_steps(); i += kLanes)
       hn::StoreU(hn::Mul(hn::LoadU(kTag, row + i), hn::LoadU(kTag, factors + i)), kTag, row + i);
-  }
-
-  // out[d][i] = factors[i] matrix_t[d][i], d < K
-  void scale_t(const float* HWY_RESTRICT matrix_t, const float* HWY_RESTRICT factors, size_t stride,
-               size_t columns, float* HWY_RESTRICT out) {
-    for (size_t d = 0; d < in_.K; ++d, matrix_t += stride, out += stride)
-      for (size_t i = 0; i < columns; i += kLanes)
-        hn::StoreU(hn::Mul(hn::LoadU(kTag, factors + i), hn::LoadU(kTag, matrix_t + i)), kTag, out + i);
   }
 
   HWY_NOINLINE void clear_unseen(float* per_query) {
@@ -251,8 +244,8 @@ class BackwardPass {
     find_d_products(errors);
     find_dk(states, d_state(chunk_.h, c + 1));
     find_dq(states);
-    transpose_into_rows(dk_t_, C, in_.K, chunk_.steps, out_.dk + chunk_.rows.step_row * in_.K, in_.H * in_.K);
-    transpose_into_rows(dq_t_, Q, in_.K, chunk_.num_queries, out_.dq + chunk_.rows.query_row * in_.K,
+    transpose<false, true>(dk_t_, C, in_.K, chunk_.steps, out_.dk + chunk_.rows.step_row * in_.K, in_.H * in_.K);
+    transpose<false, true>(dq_t_, Q, in_.K, chunk_.num_queries, out_.dq + chunk_.rows.query_row * in_.K,
                         in_.H * in_.K);
     if (chunk_.gated()) find_dlog_gate(states, d_state(chunk_.h, c + 1));
   }
@@ -277,10 +270,10 @@ class BackwardPass {
     for (size_t i = 0; i < steps; ++i) minus_beta_[i] = -chunk_.beta[i];
     for (size_t p = 0; p < plan_.panels; ++p) {
       const size_t row = p * kPanel;
-      transpose_rows<true>(errors + row * C, kPanel, steps, kPanel, updates_t_ + row * C, C, chunk_.beta);
-      transpose_rows<true>(d_updates + row * C, kPanel, steps, kPanel, minus_d_values_t_ + row * C, C,
+      transpose<true>(errors + row * C, kPanel, steps, kPanel, updates_t_ + row * C, C, chunk_.beta);
+      transpose<true>(d_updates + row * C, kPanel, steps, kPanel, minus_d_values_t_ + row * C, C,
                            minus_beta_);
-      transpose_rows(d_o_ + row * Q, kPanel, queries, kPanel, d_o_t_ + row * Q, Q);
+      transpose(d_o_ + row * Q, kPanel, queries, kPanel, d_o_t_ + row * Q, Q);
     }
     // Columns beyond the last step or query are never stored, but must not trap or be slow.
     clear_columns(updates_t_, C, steps, chunk_.padded_steps());
@@ -327,7 +320,7 @@ class BackwardPass {
         multiply(d_query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
     }
     mirror(d_key_products_, 0.0f);
-    transpose_rows(d_query_products_, C, chunk_.num_queries, chunk_.steps, d_query_products_t_, Q);
+    transpose(d_query_products_, C, chunk_.num_queries, chunk_.steps, d_query_products_t_, Q);
     for (size_t i = 0; chunk_.num_queries < chunk_.padded_queries() && i < chunk_.steps; ++i)
       std::fill(d_query_products_t_ + i * Q + chunk_.num_queries,
                 d_query_products_t_ + i * Q + chunk_.padded_queries(), 0.0f);

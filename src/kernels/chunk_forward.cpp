@@ -49,7 +49,7 @@ class ForwardPass {
         float* errors = saved_head(saved, plan_, in.H, slice_.sequence, h).errors;
         if (errors != nullptr) errors += c * plan_.errors_size;
         chunk_.prepare(c, h);
-        plan_prefetch(c + 1, o);
+        plan_prefetch(c + 1, o, saved);
         run_chunk(slot(h, c), slot(h, c + 1), errors, o);
       }
     if (state == nullptr) return;
@@ -67,7 +67,7 @@ class ForwardPass {
   }
 
   // Names what the head at hand will read and write in chunk c.
-  void plan_prefetch(size_t c, const float* o) {
+  void plan_prefetch(size_t c, const float* o, const float* saved) {
     const DeltaProductInputs& in = chunk_.in;
     prefetcher_.clear();
     if (c >= plan_.num_chunks(slice_.sequence)) return;
@@ -76,6 +76,11 @@ class ForwardPass {
     prefetcher_.add(in.v + rows.step_row * in.V, in.H * in.V, in.V, rows.steps);
     prefetcher_.add(in.q + rows.query_row * in.K, in.H * in.K, in.K, rows.num_queries);
     prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, in.V, rows.num_queries);
+    if (saved == nullptr) return;
+    const auto head = saved_head(saved, plan_, in.H, slice_.sequence, chunk_.h);
+    prefetcher_.add(head.errors + c * plan_.errors_size, 0, plan_.errors_size, 1);
+    if (c + 1 < plan_.num_chunks(slice_.sequence))
+      prefetcher_.add(head.states + (c + 1) * plan_.state_size, 0, plan_.state_size, 1);
   }
 
   // Takes the state in panels from before to after (which may be the same); errors may be null.
@@ -106,10 +111,7 @@ class ForwardPass {
     multiply(decays_, C, chunk_.padded_steps(), keys_to_keys_);
     find_decays_between(chunk_, true, decays_, Q);
     multiply(decays_, Q, chunk_.padded_queries(), keys_to_queries_);
-    for (size_t d = 0; d < chunk_.in.K; ++d)
-      for (size_t i = d * C; i < d * C + chunk_.steps; i += kLanes)
-        hn::StoreU(hn::Mul(hn::LoadU(kTag, chunk_.to_end + (i - d * C)), hn::LoadU(kTag, chunk_.keys_t + i)),
-                   kTag, keys_to_end_ + i);
+    scale_columns(chunk_.keys_t, chunk_.to_end, chunk_.in.K, C, chunk_.steps, keys_to_end_);
   }
 
   // out[j][..] = k_j . b for j < count and one vector of columns of b_t

@@ -117,6 +117,14 @@ HWY_INLINE void add_product(Tile<R, W>& tile, const float* HWY_RESTRICT a, size_
   }
 }
 
+/// out[d][i] = factors[i] matrix[d][i] for d < rows, i < columns rounded up to a vector
+inline void scale_columns(const float* HWY_RESTRICT matrix, const float* HWY_RESTRICT factors,
+                          size_t rows, size_t stride, size_t columns, float* HWY_RESTRICT out) {
+  for (size_t d = 0; d < rows; ++d, matrix += stride, out += stride)
+    for (size_t i = 0; i < columns; i += kLanes)
+      hn::StoreU(hn::Mul(hn::LoadU(kTag, factors + i), hn::LoadU(kTag, matrix + i)), kTag, out + i);
+}
+
 // Calls f(integral_constant rows, first_row), rows <= kMax.
 template <size_t kMax, class F>
 HWY_INLINE void with_rows(size_t rows, size_t first, const F& f) {
@@ -155,54 +163,64 @@ HWY_INLINE void for_tiles_reversed(size_t rows, const F& f) {
   }
 }
 
-// to[c][r] = factors[r] from[r][c] for r < rows <= 4, c < columns <= 4; factors only if kScale.
+// Columns of a block that is transposed in registers: four, or eight where vectors are long enough.
+inline constexpr size_t kBlockColumns = HWY_MIN(HWY_MAX(kLanes, 4), 8);
+
+// to[c][r] = factors[r] from[r][c] for r < 4, c < kBlockColumns; factors only if kScale.
 template <bool kScale>
-HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
-                                size_t columns, const float* HWY_RESTRICT factors,
-                                float* HWY_RESTRICT to, size_t to_stride) {
-#if HWY_TARGET != HWY_SCALAR
-  if (rows == 4 && columns == 4) {
-    const hn::FixedTag<float, 4> d4;
-    const auto put = [&](auto column, size_t c) HWY_ATTR {
-      if constexpr (kScale) column = hn::Mul(hn::LoadU(d4, factors), column);
-      hn::StoreU(column, d4, to + c * to_stride);
-    };
-    const auto r0 = hn::LoadU(d4, from), r1 = hn::LoadU(d4, from + from_stride);
-    const auto r2 = hn::LoadU(d4, from + 2 * from_stride), r3 = hn::LoadU(d4, from + 3 * from_stride);
-    const auto low02 = hn::InterleaveLower(d4, r0, r2), low13 = hn::InterleaveLower(d4, r1, r3);
-    const auto up02 = hn::InterleaveUpper(d4, r0, r2), up13 = hn::InterleaveUpper(d4, r1, r3);
-    put(hn::InterleaveLower(d4, low02, low13), 0);
-    put(hn::InterleaveUpper(d4, low02, low13), 1);
-    put(hn::InterleaveLower(d4, up02, up13), 2);
-    put(hn::InterleaveUpper(d4, up02, up13), 3);
-    return;
-  }
-#endif
-  for (size_t c = 0; c < columns; ++c)
-    for (size_t r = 0; r < rows; ++r)
+HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stride,
+                                const float* HWY_RESTRICT factors, float* HWY_RESTRICT to,
+                                size_t to_stride) {
+#if HWY_TARGET == HWY_SCALAR
+  for (size_t c = 0; c < kBlockColumns; ++c)
+    for (size_t r = 0; r < 4; ++r)
       to[c * to_stride + r] = kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
+#else
+  const hn::FixedTag<float, kBlockColumns> d;
+  const hn::FixedTag<float, 4> d4;
+  const auto put4 = [&](auto column, size_t c) HWY_ATTR {
+    if constexpr (kScale) column = hn::Mul(hn::LoadU(d4, factors), column);
+    hn::StoreU(column, d4, to + c * to_stride);
+  };
+  const auto put = [&](auto columns, size_t c) HWY_ATTR {
+    if constexpr (kBlockColumns == 8) {  // each 128-bit block of a vector holds one column
+      put4(hn::LowerHalf(d4, columns), c);
+      put4(hn::UpperHalf(d4, columns), c + 4);
+    } else {
+      put4(columns, c);
+    }
+  };
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
+  const auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
+  const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
+  const auto up02 = hn::InterleaveUpper(d, r0, r2), up13 = hn::InterleaveUpper(d, r1, r3);
+  put(hn::InterleaveLower(d, low02, low13), 0);
+  put(hn::InterleaveUpper(d, low02, low13), 1);
+  put(hn::InterleaveLower(d, up02, up13), 2);
+  put(hn::InterleaveUpper(d, up02, up13), 3);
+#endif
 }
 
-/// to[c][r] = from[r][c], times factors[r] if kScale. Reads up to four rows of `from` at a time, from
-/// end to end: they may be far apart in memory.
-template <bool kScale = false>
-inline void transpose_rows(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
-                           size_t columns, float* HWY_RESTRICT to, size_t to_stride,
-                           const float* factors = nullptr) {
-  for (size_t r = 0; r < rows; r += 4)
-    for (size_t c = 0; c < columns; c += 4)
-      transpose_block<kScale>(from + r * from_stride + c, from_stride, HWY_MIN(4, rows - r),
-                              HWY_MIN(4, columns - c), factors + (kScale ? r : 0), to + c * to_stride + r,
-                              to_stride);
-}
-
-/// As transpose_rows without factors, but writes up to four rows of `to` at a time, from end to end.
-inline void transpose_into_rows(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
-                                size_t columns, float* HWY_RESTRICT to, size_t to_stride) {
-  for (size_t c = 0; c < columns; c += 4)
-    for (size_t r = 0; r < rows; r += 4)
-      transpose_block<false>(from + r * from_stride + c, from_stride, HWY_MIN(4, rows - r),
-                             HWY_MIN(4, columns - c), nullptr, to + c * to_stride + r, to_stride);
+/// to[c][r] = from[r][c], times factors[r] if kScale. Goes along the rows of `from`, four at a time, or
+/// with kAlongColumns along the rows of `to`: whichever are far apart in memory.
+template <bool kScale = false, bool kAlongColumns = false>
+inline void transpose(const float* HWY_RESTRICT from, size_t from_stride, size_t rows, size_t columns,
+                      float* HWY_RESTRICT to, size_t to_stride, const float* factors = nullptr) {
+  const size_t block_rows = rows / 4 * 4, block_columns = columns / kBlockColumns * kBlockColumns;
+  const auto block = [&](size_t r, size_t c) HWY_ATTR {
+    transpose_block<kScale>(from + r * from_stride + c, from_stride, kScale ? factors + r : nullptr,
+                            to + c * to_stride + r, to_stride);
+  };
+  if constexpr (kAlongColumns) {
+    for (size_t c = 0; c < block_columns; c += kBlockColumns)
+      for (size_t r = 0; r < block_rows; r += 4) block(r, c);
+  } else {
+    for (size_t r = 0; r < block_rows; r += 4)
+      for (size_t c = 0; c < block_columns; c += kBlockColumns) block(r, c);
+  }
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t c = r < block_rows ? block_columns : 0; c < columns; ++c)
+      to[c * to_stride + r] = kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
 }
 
 }  // namespace dp::HWY_NAMESPACE
