@@ -187,6 +187,59 @@ inline void find_decays_between(const Chunk& chunk, bool per_query, float* HWY_R
   }
 }
 
+/// Products of a chunk's keys with its later keys and queries, decayed. Only what comes after is ever
+/// computed or read, so nothing that happens late can touch what is early, not even as 0 x NaN.
+class Triangles {
+ public:
+  static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
+    const size_t Q = Chunk::query_capacity(in, C);
+    return Scratch::rounded(C * C) + Scratch::rounded(C * Q) + Scratch::rounded(C * std::max(C, Q));
+  }
+
+  Triangles(const Chunk& chunk, Scratch& scratch)
+      : keys_to_keys(scratch.take(chunk.C * chunk.C)),
+        keys_to_queries(scratch.take(chunk.C * chunk.Q)),
+        chunk_(chunk),
+        decays_(scratch.take(chunk.C * std::max(chunk.C, chunk.Q))) {}
+
+  void find() {
+    const size_t C = chunk_.C, Q = chunk_.Q, queries = chunk_.num_queries;
+    for (size_t i = 0; i < chunk_.steps; i += kLanes)
+      find_products(chunk_.keys_t + i, C, std::min(chunk_.steps, i + kLanes) - 1, keys_to_keys + i);
+    for (size_t r = 0; r < queries; r += kLanes)
+      find_products(chunk_.queries_t + r, Q, chunk_.query_step(std::min(queries, r + kLanes) - 1) + 1,
+                    keys_to_queries + r);
+    if (!chunk_.gated()) return;
+    find_decays_between(chunk_, false, decays_, C);
+    multiply(C, chunk_.padded_steps(), keys_to_keys);
+    find_decays_between(chunk_, true, decays_, Q);
+    multiply(Q, chunk_.padded_queries(), keys_to_queries);
+  }
+
+  float* const keys_to_keys;     // [C,C] [j][i] = decay k_j . k_i for i > j, elsewhere unspecified
+  float* const keys_to_queries;  // [C,Q] [j][r] = decay k_j . q_r for queries r that see step j
+
+ private:
+  // out[j][..] = k_j . b for j < count and one vector of columns of b_t
+  void find_products(const float* b_t, size_t stride, size_t count, float* out) const {
+    for_tiles<1>(count, [&](auto rows, size_t j) HWY_ATTR {
+      Tile<rows(), 1> tile;
+      set_zero(tile);
+      add_product_t(tile, chunk_.keys_t + j, chunk_.C, b_t, stride, chunk_.in.K);
+      store(tile, out + j * stride, stride);
+    });
+  }
+
+  void multiply(size_t stride, size_t columns, float* out) const {
+    for (size_t j = 0; j < chunk_.steps; ++j)
+      for (size_t m = j * stride; m < j * stride + columns; m += kLanes)
+        hn::StoreU(hn::Mul(hn::LoadU(kTag, decays_ + m), hn::LoadU(kTag, out + m)), kTag, out + m);
+  }
+
+  const Chunk& chunk_;
+  float* const decays_;  // [C,max(C,Q)]
+};
+
 /// state panels [panel_begin, panel_end) of a [K,V] matrix into panel layout; zero beyond column V.
 inline void pack_state(const float* HWY_RESTRICT state, size_t K, size_t V, size_t panel_begin,
                        size_t panel_end, float* HWY_RESTRICT panels) {

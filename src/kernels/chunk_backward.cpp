@@ -29,11 +29,10 @@ class BackwardPass {
         buffers_(buffers),
         scratch_(scratch_size(inputs, plan)),
         chunk_(inputs, slice.sequence, plan.C, scratch_),
+        triangles_(chunk_, scratch_),
         C(plan.C),
         Q(chunk_.Q) {
     const size_t padded_v = plan.panels * kPanel, K = inputs.K;
-    key_products_ = scratch_.take(C * C);
-    query_products_ = scratch_.take(Q * C);
     decays_ = scratch_.take(C * C);
     swap_ = scratch_.take(C * C);
     d_key_products_ = scratch_.take(C * C);
@@ -83,7 +82,7 @@ class BackwardPass {
   static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
     const size_t C = plan.C, Q = Chunk::query_capacity(in, C), padded_v = plan.panels * kPanel;
     const auto size = [](size_t floats) { return Scratch::rounded(floats); };
-    return Chunk::scratch_size(in, C) + 4 * size(C * C) + 3 * size(Q * C) + 2 * size(Q * padded_v) +
+    return Chunk::scratch_size(in, C) + Triangles::scratch_size(in, C) + 3 * size(C * C) + 2 * size(Q * C) + 2 * size(Q * padded_v) +
            size(C * kPanel) + 2 * size(C * padded_v) + 2 * size(C * in.K) + 2 * size(Q * in.K) +
            3 * size(C) + size(Q);
   }
@@ -117,35 +116,14 @@ class BackwardPass {
     return buffers.d_updates + buffers.update_slot(c) * plan_.errors_size;
   }
 
-  // key_products[j][i] = decay k_j . k_i, symmetric; query_products[r][i] = decay q_r . k_i, zero for
-  // steps that query r does not see.
-  HWY_NOINLINE void find_products() {
-    const size_t K = in_.K, columns = chunk_.padded_steps();
-    for (size_t column = 0; column < columns; column += kPanel) {
-      for_tiles(chunk_.steps, [&](auto rows, size_t j) HWY_ATTR {
-        Tile<rows()> tile;
-        set_zero(tile);
-        add_product_t(tile, chunk_.keys_t + j, C, chunk_.keys_t + column, C, K);
-        store(tile, key_products_ + j * C + column, C);
-      });
-      for_tiles(chunk_.num_queries, [&](auto rows, size_t r) HWY_ATTR {
-        Tile<rows()> tile;
-        set_zero(tile);
-        add_product_t(tile, chunk_.queries_t + r, Q, chunk_.keys_t + column, C, K);
-        store(tile, query_products_ + r * C + column, C);
-      });
-    }
-    if (chunk_.gated()) {
-      find_decays_between(chunk_, false, decays_, C);
-      mirror(decays_, 1.0f);
-      for (size_t j = 0; j < chunk_.steps; ++j) multiply(key_products_ + j * C, decays_ + j * C);
-      for (size_t r = 0; r < chunk_.num_queries; ++r)
-        multiply(query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
-      scale_columns(chunk_.keys_t, chunk_.from_start, K, C, chunk_.steps, keys_from_start_);
-      scale_columns(chunk_.queries_t, chunk_.query_from_start, K, Q, chunk_.num_queries,
-                    queries_from_start_);
-    }
-    clear_unseen(query_products_);
+  void find_products() {
+    const size_t K = in_.K;
+    triangles_.find();
+    if (!chunk_.gated()) return;
+    find_decays_between(chunk_, false, decays_, C);
+    mirror(decays_, 1.0f);
+    scale_columns(chunk_.keys_t, chunk_.from_start, K, C, chunk_.steps, keys_from_start_);
+    scale_columns(chunk_.queries_t, chunk_.query_from_start, K, Q, chunk_.num_queries, queries_from_start_);
   }
 
   // Copies the part of a [C,C] matrix above the diagonal to below it.
@@ -192,20 +170,35 @@ class BackwardPass {
       set_zero(x);
       add_product_t(x, chunk_.keys_t + i, C, d_state, kPanel, in_.K);
       if (chunk_.gated()) scale_rows(x, chunk_.to_end + i);
-      const size_t first = (chunk_.begin + i) / in_.N - chunk_.rows.first_query;  // first query after step i
-      if (first < chunk_.num_queries)
-        add_product_t(x, query_products_ + first * C + i, C, d_o + first * kPanel, kPanel,
-                    chunk_.num_queries - first);
-      add_product_t<true>(x, key_products_ + (i + R) * C + i, C, d_values_ + (i + R) * kPanel, kPanel,
-                        steps - i - R);
-      store_reversed(x, i, std::make_integer_sequence<int, static_cast<int>(R)>());
+      add_d_o(x, i, d_o);
+      add_product<true>(x, triangles_.keys_to_keys + i * C + i + R, C, d_values_ + (i + R) * kPanel,
+                        kPanel, steps - i - R);
+      finish_rows(x, i, std::make_index_sequence<R>());
       store(x, d_updates + i * kPanel, kPanel);
     });
   }
 
+  // x += P^T dO: queries that the tile's last step is seen by see all of it; the rest row by row.
+  template <size_t R>
+  HWY_INLINE void add_d_o(Tile<R>& x, size_t i, const float* HWY_RESTRICT d_o) {
+    const float* products = triangles_.keys_to_queries + i * Q;
+    const size_t common = std::min(first_query_after(i + R - 1), chunk_.num_queries);
+    add_product(x, products + common, Q, d_o + common * kPanel, kPanel, chunk_.num_queries - common);
+    DP_UNROLL for (size_t r = 0; r + 1 < R; ++r) {
+      for (size_t query = first_query_after(i + r); query < common; ++query) {
+        Vec row[kVecs];
+        load_row(row, d_o + query * kPanel);
+        add_scaled<false>(x.v[r], products[r * Q + query], row);
+      }
+    }
+  }
+
+  // The first query that sees step i; it may be beyond the chunk.
+  size_t first_query_after(size_t i) const { return (chunk_.begin + i) / in_.N - chunk_.rows.first_query; }
+
   // The triangle inside a tile: row R-1 is final; each final row is taken from those before it.
-  template <size_t R, int... kRows>
-  HWY_INLINE void store_reversed(Tile<R>& x, size_t i, std::integer_sequence<int, kRows...>) {
+  template <size_t R, size_t... kRows>
+  HWY_INLINE void finish_rows(Tile<R>& x, size_t i, std::index_sequence<kRows...>) {
     (finish_row<R - 1 - kRows>(x, i), ...);
   }
   template <size_t r, size_t R>
@@ -216,7 +209,7 @@ class BackwardPass {
       hn::StoreU(dv[c], kTag, d_values_ + (i + r) * kPanel + c * kLanes);
     }
     DP_UNROLL for (size_t earlier = 0; earlier < r; ++earlier)
-        add_scaled<true>(x.v[earlier], key_products_[(i + r) * C + i + earlier], dv);
+        add_scaled<true>(x.v[earlier], triangles_.keys_to_keys[(i + earlier) * C + i + r], dv);
   }
 
   // dS = decayed dS' + Q^T dO - K^T dV of one panel.
@@ -300,7 +293,7 @@ class BackwardPass {
         scale_rows(tile, chunk_.beta + j);
         store(tile, d_key_products_ + j * C + column, C);
       });
-      const size_t unseeing = (chunk_.begin + column) / in_.N - chunk_.rows.first_query;
+      const size_t unseeing = first_query_after(column);
       if (unseeing >= chunk_.num_queries) continue;
       for_tiles<1>(chunk_.num_queries - unseeing, [&](auto rows, size_t first) HWY_ATTR {
         const size_t r = unseeing + first;
@@ -331,21 +324,17 @@ class BackwardPass {
   // double precision, because find_dlog_gate sums over both.
   void add_product_decays() {
     std::fill(d_log_.begin(), d_log_.end(), 0.0);
-    const auto add_row = [&](const float* d_products, const float* products, size_t begin, size_t end,
-                             double sign) {
-      double row = 0;
-      for (size_t i = begin; i < end; ++i) {
-        const double z = static_cast<double>(d_products[i]) * products[i];
-        d_log_[i] += sign * z;
-        row += z;
+    for (size_t j = 0; j < chunk_.steps; ++j) {
+      for (size_t i = j + 1; i < chunk_.steps; ++i) {
+        const double z = static_cast<double>(d_key_products_[j * C + i]) * triangles_.keys_to_keys[j * C + i];
+        d_log_[i] += z;
+        d_log_[j] -= z;
       }
-      return sign * row;
-    };
-    for (size_t j = 0; j < chunk_.steps; ++j)
-      d_log_[j] -= add_row(d_key_products_ + j * C, key_products_ + j * C, j + 1, chunk_.steps, 1);
-    for (size_t r = 0; r < chunk_.num_queries; ++r) {
-      const size_t step = chunk_.query_step(r);
-      d_log_[step] -= add_row(d_query_products_ + r * C, query_products_ + r * C, 0, step, -1);
+      for (size_t r = first_query_after(j); r < chunk_.num_queries; ++r) {
+        const double z = static_cast<double>(d_query_products_[r * C + j]) * triangles_.keys_to_queries[j * Q + r];
+        d_log_[chunk_.query_step(r)] += z;
+        d_log_[j] -= z;
+      }
     }
   }
 
@@ -386,24 +375,28 @@ class BackwardPass {
 
   // dq_t [K][Q]
   HWY_NOINLINE void find_dq(const float* HWY_RESTRICT states) {
-    const size_t K = in_.K, panel_size = K * kPanel;
     if (chunk_.gated()) std::fill(d_log_queries_, d_log_queries_ + Q, 0.0f);
-    for (size_t column = 0; column < chunk_.num_queries; column += kLanes) {
-      for_tiles<1>(K, [&](auto rows, size_t d) HWY_ATTR {
-        Tile<rows(), 1> tile;
-        set_zero(tile);
-        for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, states + p * panel_size + d * kPanel, kPanel,
-                      d_o_t_ + p * kPanel * Q + column, Q, kPanel);
-        if (chunk_.gated()) {
-          scale_columns(tile, chunk_.query_from_start + column);
-          add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
-        }
-        add_product(tile, chunk_.keys_t + d * C, C, d_query_products_t_ + column, Q, chunk_.steps);
-        scale_all(tile, in_.scale);
-        store(tile, dq_t_ + d * Q + column, Q);
-      });
-    }
+    size_t column = 0;
+    for (; column + kPanel <= chunk_.padded_queries(); column += kPanel) find_dq_columns<kVecs>(states, column);
+    for (; column < chunk_.num_queries; column += kLanes) find_dq_columns<1>(states, column);
+  }
+
+  template <size_t W>
+  void find_dq_columns(const float* HWY_RESTRICT states, size_t column) {
+    for_tiles<W>(in_.K, [&](auto rows, size_t d) HWY_ATTR {
+      Tile<rows(), W> tile;
+      set_zero(tile);
+      for (size_t p = 0; p < plan_.panels; ++p)
+        add_product(tile, states + (p * in_.K + d) * kPanel, kPanel, d_o_t_ + p * kPanel * Q + column, Q,
+                    kPanel);
+      if (chunk_.gated()) {
+        scale_columns(tile, chunk_.query_from_start + column);
+        add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
+      }
+      add_product(tile, chunk_.keys_t + d * C, C, d_query_products_t_ + column, Q, chunk_.steps);
+      scale_all(tile, in_.scale);
+      store(tile, dq_t_ + d * Q + column, Q);
+    });
   }
 
   // sums[column] += sum_r tile[r][column] b[r stride + column]
@@ -443,9 +436,10 @@ class BackwardPass {
   const SweepBuffers* const buffers_;
   Scratch scratch_;
   Chunk chunk_;
+  Triangles triangles_;
   RowPrefetcher prefetcher_;
   const size_t C, Q;
-  float *key_products_, *query_products_, *decays_, *swap_;
+  float *decays_, *swap_;
   float *d_key_products_, *d_query_products_, *d_query_products_t_;
   float *d_o_, *d_o_t_, *d_values_, *minus_d_values_t_, *updates_t_;
   float *dk_t_, *dq_t_, *d_log_from_start_, *d_log_to_end_, *d_log_queries_, *minus_beta_;

@@ -21,9 +21,7 @@ class ForwardPass {
         slice_(slice),
         scratch_(scratch_size(inputs, plan.C)),
         chunk_(inputs, slice.sequence, plan.C, scratch_),
-        keys_to_keys_(scratch_.take(plan.C * plan.C)),
-        keys_to_queries_(scratch_.take(plan.C * chunk_.Q)),
-        decays_(scratch_.take(plan.C * std::max(plan.C, chunk_.Q))),
+        triangles_(chunk_, scratch_),
         updates_(scratch_.take(plan.C * kPanel)),
         values_(scratch_.take(plan.C * kPanel)),
         keys_to_end_(chunk_.gated() ? scratch_.take(plan.C * inputs.K) : chunk_.keys_t) {}
@@ -60,10 +58,8 @@ class ForwardPass {
 
  private:
   static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    const size_t Q = round_up((C + in.N - 1) / in.N, kPanel);
-    return Chunk::scratch_size(in, C) + Scratch::rounded(C * C) + Scratch::rounded(C * Q) +
-           Scratch::rounded(C * std::max(C, Q)) + 2 * Scratch::rounded(C * kPanel) +
-           Scratch::rounded(C * in.K);
+    return Chunk::scratch_size(in, C) + Triangles::scratch_size(in, C) +
+           2 * Scratch::rounded(C * kPanel) + Scratch::rounded(C * in.K);
   }
 
   // Names what the head at hand will read and write in chunk c.
@@ -86,7 +82,9 @@ class ForwardPass {
   // Takes the state in panels from before to after (which may be the same); errors may be null.
   void run_chunk(const float* before, float* after, float* errors, float* o) {
     const size_t panel_size = chunk_.in.K * kPanel;
-    find_triangles();
+    triangles_.find();
+    if (chunk_.gated())
+      scale_columns(chunk_.keys_t, chunk_.to_end, chunk_.in.K, chunk_.C, chunk_.steps, keys_to_end_);
     const size_t tiles = (chunk_.steps + chunk_.num_queries + chunk_.in.K) / kMaxRows<kVecs> + 1;
     prefetcher_.start((slice_.panel_end - slice_.panel_begin) * tiles);
     for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p) {
@@ -95,39 +93,6 @@ class ForwardPass {
       read_out(state, p, o);
       advance(state, after + p * panel_size);
     }
-  }
-
-  // keys_to_keys[j][i] = decay k_j . k_i for i > j (elsewhere unspecified), keys_to_queries[j][r]
-  // = decay k_j . q_r for queries that see step j.
-  HWY_NOINLINE void find_triangles() {
-    const size_t C = chunk_.C, Q = chunk_.Q, queries = chunk_.num_queries;
-    for (size_t i = 0; i < chunk_.steps; i += kLanes)
-      find_products(chunk_.keys_t + i, C, std::min(chunk_.steps, i + kLanes) - 1, keys_to_keys_ + i);
-    for (size_t r = 0; r < queries; r += kLanes)
-      find_products(chunk_.queries_t + r, Q, chunk_.query_step(std::min(queries, r + kLanes) - 1) + 1,
-                    keys_to_queries_ + r);
-    if (!chunk_.gated()) return;
-    find_decays_between(chunk_, false, decays_, C);
-    multiply(decays_, C, chunk_.padded_steps(), keys_to_keys_);
-    find_decays_between(chunk_, true, decays_, Q);
-    multiply(decays_, Q, chunk_.padded_queries(), keys_to_queries_);
-    scale_columns(chunk_.keys_t, chunk_.to_end, chunk_.in.K, C, chunk_.steps, keys_to_end_);
-  }
-
-  // out[j][..] = k_j . b for j < count and one vector of columns of b_t
-  void find_products(const float* b_t, size_t stride, size_t count, float* out) {
-    for_tiles<1>(count, [&](auto rows, size_t j) HWY_ATTR {
-      Tile<rows(), 1> tile;
-      set_zero(tile);
-      add_product_t(tile, chunk_.keys_t + j, chunk_.C, b_t, stride, chunk_.in.K);
-      store(tile, out + j * stride, stride);
-    });
-  }
-
-  void multiply(const float* factors, size_t stride, size_t columns, float* out) {
-    for (size_t j = 0; j < chunk_.steps; ++j)
-      for (size_t m = j * stride; m < j * stride + columns; m += kLanes)
-        hn::StoreU(hn::Mul(hn::LoadU(kTag, factors + m), hn::LoadU(kTag, out + m)), kTag, out + m);
   }
 
   // updates = beta e, e = v - decayed S^T k - sum_{j<i} L_ij u_j, for one panel of columns.
@@ -150,7 +115,7 @@ class ForwardPass {
       if (chunk_.gated()) scale_rows(e, chunk_.from_start + i);
       DP_FOR_TILE(r, c)
       e.v[r][c] = hn::Sub(hn::LoadU(kTag, values + (i + r) * stride + c * kLanes), e.v[r][c]);
-      add_product_t<true>(e, keys_to_keys_ + i, C, updates_, kPanel, i);
+      add_product_t<true>(e, triangles_.keys_to_keys + i, C, updates_, kPanel, i);
       DP_UNROLL for (size_t r = 0; r < R; ++r) {
         Vec u[kVecs];
         DP_UNROLL for (size_t c = 0; c < kVecs; ++c) {
@@ -158,7 +123,7 @@ class ForwardPass {
           hn::StoreU(u[c], kTag, updates_ + (i + r) * kPanel + c * kLanes);
         }
         DP_UNROLL for (size_t later = r + 1; later < R; ++later)
-            add_scaled<true>(e.v[later], keys_to_keys_[(i + r) * C + i + later], u);
+            add_scaled<true>(e.v[later], triangles_.keys_to_keys[(i + r) * C + i + later], u);
       }
       if (errors != nullptr) store(e, errors + i * kPanel, kPanel);
     });
@@ -178,13 +143,13 @@ class ForwardPass {
       // Steps that the tile's first query sees are seen by all of it; the rest row by row, so that
       // no query is touched by what comes after it, not even by 0 x NaN.
       const size_t common = chunk_.query_step(q) + 1;
-      add_product_t(tile, keys_to_queries_ + q, Q, updates_, kPanel, common);
+      add_product_t(tile, triangles_.keys_to_queries + q, Q, updates_, kPanel, common);
       DP_UNROLL for (size_t r = 1; r < R; ++r) {
         const size_t seen = common + r * in.N;
         for (size_t j = common; j < seen; ++j) {
           Vec u[kVecs];
           load_row(u, updates_ + j * kPanel);
-          add_scaled<false>(tile.v[r], keys_to_queries_[j * Q + q + r], u);
+          add_scaled<false>(tile.v[r], triangles_.keys_to_queries[j * Q + q + r], u);
         }
       }
       float* out = o + chunk_.rows.query_row * in.V + q * in.H * in.V + p * kPanel;
@@ -218,12 +183,10 @@ class ForwardPass {
   Scratch scratch_;
   Chunk chunk_;
   RowPrefetcher prefetcher_;
-  float* const keys_to_keys_;     // [C,C]
-  float* const keys_to_queries_;  // [C,Q]
-  float* const decays_;           // [C,max(C,Q)]
-  float* const updates_;          // [C,kPanel]
-  float* const values_;           // [C,kPanel]
-  float* const keys_to_end_;      // [K,C], keys_t decayed to the end of the chunk
+  Triangles triangles_;
+  float* const updates_;      // [C,kPanel]
+  float* const values_;       // [C,kPanel]
+  float* const keys_to_end_;  // [K,C], keys_t decayed to the end of the chunk
 };
 
 void chunk_forward_target(const DeltaProductInputs& inputs, const ChunkPlan& plan,
