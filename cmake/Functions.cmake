@@ -1,5 +1,5 @@
-# dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder src/NAME,
-# known to others as deltaproduct::NAME. TYPE SHARED makes it a shared one.
+# dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder
+# src/NAME, known to others as deltaproduct::NAME. TYPE SHARED makes it a shared one.
 function(dp_library name)
   cmake_parse_arguments(ARG "" "TYPE" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   if(NOT ARG_TYPE)

@@ -1,5 +1,5 @@
-# Headers, libraries and a package for find_package(deltaproduct): targets deltaproduct::base, ::kernels and, when
-# libtorch was used, ::io and ::ops.
+# Headers, libraries and a package for find_package(deltaproduct): targets deltaproduct::base,
+# ::kernels and, when libtorch was used, ::io and ::ops.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -9,13 +9,16 @@ set(DP_INSTALL_FOLDERS base kernels)
 if(DP_TORCH)
   list(APPEND DP_INSTALL_TARGETS dp_torch dp_io dp_ops)
   list(APPEND DP_INSTALL_FOLDERS io ops)
+  file(RELATIVE_PATH DP_LIBRARIES_FROM_PROGRAM /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(dp PROPERTIES INSTALL_RPATH "$ORIGIN/${DP_LIBRARIES_FROM_PROGRAM}")
   install(TARGETS dp RUNTIME)
 endif()
 
 install(TARGETS ${DP_INSTALL_TARGETS} EXPORT deltaproduct)
 foreach(folder IN LISTS DP_INSTALL_FOLDERS)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deltaproduct
-          FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${folder}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deltaproduct
+          FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "test_*" EXCLUDE)
 endforeach()
 install(EXPORT deltaproduct NAMESPACE deltaproduct:: FILE deltaproduct-targets.cmake DESTINATION ${DP_PACKAGE_DIR})
 

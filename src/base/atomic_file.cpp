@@ -22,7 +22,8 @@ namespace {
 }
 
 [[noreturn]] void throw_failed(const char* what, const fs::path& path) {
-  throw std::system_error(errno, std::generic_category(), std::string(what) + " " + quote(path.string()));
+  throw std::system_error(errno, std::generic_category(),
+                          std::string(what) + " " + quote(path.string()));
 }
 
 // The permissions that open(..., 0666) would have given.

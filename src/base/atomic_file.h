@@ -8,16 +8,18 @@
 
 namespace dp {
 
-/// Throws InputError unless a file can be written at `path`. For work that ends in writing one: find out
-/// before, not after.
+/// Throws InputError unless a file can be written at `path`. For work that ends in writing one:
+/// find out before, not after.
 void require_writable(const std::filesystem::path& path);
 
-/// Bytes go to a temporary file beside `path`; commit() flushes it to the disk and renames it. Whoever opens
-/// `path` sees the old content or all of the new, also after a crash. A device or pipe (/dev/stdout) is
-/// written to directly. A symbolic link is followed, and what it points to is replaced.
+/// Bytes go to a temporary file beside `path`; commit() flushes it to the disk and renames it.
+/// Whoever opens `path` sees the old content or all of the new, also after a crash. A device or
+/// pipe (/dev/stdout) is written to directly. A symbolic link is followed, and what it points to is
+/// replaced.
 class AtomicFile {
  public:
-  /// Throws InputError when `path` cannot be written, std::system_error (everywhere) when writing fails.
+  /// Throws InputError when `path` cannot be written, std::system_error (everywhere) when writing
+  /// fails.
   explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();  // without commit(): removes the temporary file
   AtomicFile(const AtomicFile&) = delete;

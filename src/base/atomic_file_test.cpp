@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 class AtomicFileTest : public testing::Test {
  protected:
-  AtomicFileTest() : folder_(fs::path(testing::TempDir()) / ("atomic_file_" + std::to_string(getpid()))) {
+  AtomicFileTest()
+      : folder_(fs::path(testing::TempDir()) / ("atomic_file_" + std::to_string(getpid()))) {
     fs::create_directories(folder_);
   }
   ~AtomicFileTest() override { fs::remove_all(folder_); }
@@ -52,7 +53,8 @@ TEST_F(AtomicFileTest, KeepsTheOldContentWithoutCommit) {
 TEST_F(AtomicFileTest, HasTheUsualPermissions) {
   write_file_atomically(folder_ / "ours", "x");
   std::ofstream(folder_ / "usual") << "x";
-  EXPECT_EQ(fs::status(folder_ / "ours").permissions(), fs::status(folder_ / "usual").permissions());
+  EXPECT_EQ(fs::status(folder_ / "ours").permissions(),
+            fs::status(folder_ / "usual").permissions());
 }
 
 TEST_F(AtomicFileTest, FollowsLinksAndLeavesDevicesInPlace) {

@@ -23,7 +23,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
         cost[i][j] = i + j;
         continue;
       }
-      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      cost[i][j] = std::min(
+          {cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
     }

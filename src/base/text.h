@@ -9,7 +9,8 @@ namespace dp {
 /// 'text' for an error message: control characters become '?', and a long text is cut short.
 std::string quote(std::string_view text);
 
-/// How many letters must be inserted, removed, replaced or swapped with their neighbour to turn a into b.
+/// How many letters must be inserted, removed, replaced or swapped with their neighbour to turn a
+/// into b.
 size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate most like `word`, or an empty string if none is alike enough to be what was meant.

@@ -1,0 +1,43 @@
+// What this machine can do, as a measure for what we do.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/executor.h"
+
+namespace dp::cli {
+
+std::string cpu_name();
+
+/// The best of several timings: on a shared machine noise only ever adds time.
+class BestTime {
+ public:
+  /// Times `calls` calls of work(), one after the other.
+  void time(const std::function<void()>& work, size_t calls = 1);
+  double seconds() const { return seconds_; }  // of one call
+
+ private:
+  double seconds_ = std::numeric_limits<double>::infinity();
+};
+
+/// The limit for arithmetic: OpenBLAS's product of two square matrices, with OpenBLAS's number of
+/// threads.
+class Sgemm {
+ public:
+  Sgemm();
+  void time();  // once, after a first call that does not count
+  double gflops() const;
+
+ private:
+  void multiply();
+  std::vector<float> a_, b_, c_;
+  BestTime best_;
+};
+
+/// The limit for one decoding step: values *= factor, one task for each of `parts` equal parts.
+void scale_in_place(float* values, size_t size, size_t parts, float factor, Executor& executor);
+
+}  // namespace dp::cli

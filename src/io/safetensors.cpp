@@ -1,0 +1,292 @@
+#include "io/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace dp {
+
+static_assert(std::endian::native == std::endian::little,
+              "tensors are used in place, as little-endian data");
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr size_t kLengthBytes = 8;                // the header length at the start of a file
+constexpr uint64_t kLongestHeader = 100'000'000;  // as in the reference implementation
+constexpr std::string_view kMetadata = "__metadata__";
+
+struct DTypeRow {
+  DType dtype;
+  std::string_view name;
+  size_t size;
+};
+constexpr DTypeRow kDTypes[] = {
+    {DType::kBool, "BOOL", 1},      {DType::kU8, "U8", 1},          {DType::kI8, "I8", 1},
+    {DType::kF8E4M3, "F8_E4M3", 1}, {DType::kF8E5M2, "F8_E5M2", 1}, {DType::kU16, "U16", 2},
+    {DType::kI16, "I16", 2},        {DType::kF16, "F16", 2},        {DType::kBF16, "BF16", 2},
+    {DType::kU32, "U32", 4},        {DType::kI32, "I32", 4},        {DType::kF32, "F32", 4},
+    {DType::kU64, "U64", 8},        {DType::kI64, "I64", 8},        {DType::kF64, "F64", 8}};
+
+const DTypeRow& row_of(DType dtype) {
+  return *std::ranges::find(kDTypes, dtype, &DTypeRow::dtype);  // every enumerator has a row
+}
+
+[[noreturn]] void fail(const std::string& file, const std::string& problem) {
+  throw InputError(file + ": " + problem);
+}
+
+[[noreturn]] void fail(const std::string& file, std::string_view tensor,
+                       const std::string& problem) {
+  fail(file, "tensor " + quote(tensor) + " " + problem);
+}
+
+// Elements times size, or nothing when the product does not fit.
+std::optional<uint64_t> num_bytes(const std::vector<int64_t>& shape, size_t size) {
+  if (std::ranges::find(shape, 0) != shape.end()) return 0;
+  uint64_t bytes = size;
+  for (const int64_t extent : shape)
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) return std::nullopt;
+  return bytes;
+}
+
+// Parses text that must hold one JSON value, in which no object may name a field twice (the parser
+// alone would keep the last one silently).
+json parse_json(std::string_view text, const std::string& file) {
+  std::vector<std::set<std::string>> open_objects;
+  const auto check = [&](int, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) open_objects.emplace_back();
+    if (event == json::parse_event_t::object_end) open_objects.pop_back();
+    if (event == json::parse_event_t::key &&
+        !open_objects.back().insert(value.get<std::string>()).second)
+      fail(file, "the header names " + quote(value.get<std::string>()) + " twice");
+    return true;
+  };
+  try {
+    return json::parse(text, check);
+  } catch (const json::exception& error) {
+    const std::string_view what =
+        error.what();  // "[json.exception.parse_error.101] parse error at ..."
+    fail(file, "the header is not valid JSON: " +
+                   std::string(what.substr(std::min(what.find("] ") + 2, what.size()))));
+  }
+}
+
+std::vector<uint64_t> unsigned_numbers(const json& field) {
+  std::vector<uint64_t> numbers;
+  for (const json& number : field) {
+    if (!number.is_number_unsigned()) return {};
+    numbers.push_back(number.get<uint64_t>());
+  }
+  return numbers;
+}
+
+TensorEntry parse_entry(const std::string& file, const std::string& name, const json& fields,
+                        std::span<const std::byte> data) {
+  if (!fields.is_object())
+    fail(file, name, "is described by " + std::string(fields.type_name()) + ", not by an object");
+  for (const char* field : {"dtype", "shape", "data_offsets"})
+    if (!fields.contains(field)) fail(file, name, "has no " + quote(field));
+
+  TensorEntry entry;
+  entry.name = name;
+  const json& dtype = fields["dtype"];
+  const auto* row =
+      dtype.is_string()
+          ? std::ranges::find(kDTypes, dtype.get_ref<const std::string&>(), &DTypeRow::name)
+          : std::end(kDTypes);
+  if (row == std::end(kDTypes)) fail(file, name, "has the unknown dtype " + quote(dtype.dump()));
+  entry.dtype = row->dtype;
+
+  const json& shape = fields["shape"];
+  if (!shape.is_array()) fail(file, name, "has a shape that is not a list: " + quote(shape.dump()));
+  for (const uint64_t extent : unsigned_numbers(shape))
+    entry.shape.push_back(static_cast<int64_t>(extent));
+  if (entry.shape.size() != shape.size() ||
+      std::ranges::any_of(entry.shape, [](int64_t extent) { return extent < 0; }))
+    fail(file, name, "has a shape that is not made of sizes: " + quote(shape.dump()));
+
+  const json& offsets_field = fields["data_offsets"];
+  const std::vector<uint64_t> offsets = unsigned_numbers(offsets_field);
+  if (!offsets_field.is_array() || offsets.size() != 2 || offsets[0] > offsets[1])
+    fail(file, name,
+         "has data_offsets " + quote(offsets_field.dump()) +
+             "; expected [begin, end] with begin <= end");
+  if (offsets[1] > data.size())
+    fail(file, name,
+         "ends at byte " + std::to_string(offsets[1]) +
+             " of the data, of which the file holds only " + std::to_string(data.size()));
+
+  const std::optional<uint64_t> bytes = num_bytes(entry.shape, row->size);
+  if (!bytes) fail(file, name, "has the impossible shape " + shape.dump());
+  if (*bytes != offsets[1] - offsets[0])
+    fail(file, name,
+         "of shape " + shape.dump() + " and dtype " + std::string(row->name) + " needs " +
+             std::to_string(*bytes) + " bytes, but its data_offsets give it " +
+             std::to_string(offsets[1] - offsets[0]));
+  entry.data = data.subspan(offsets[0], *bytes);
+  return entry;
+}
+
+TensorMetadata parse_metadata(const std::string& file, const json& fields) {
+  TensorMetadata metadata;
+  if (!fields.is_object()) fail(file, "__metadata__ is not an object");
+  for (const auto& [key, value] : fields.items()) {
+    if (!value.is_string()) fail(file, "__metadata__ field " + quote(key) + " is not a string");
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+// Sorts entries by position; they must cover the data from end to end, each byte once.
+void check_layout(const std::string& file, std::span<const std::byte> data,
+                  std::vector<TensorEntry>& entries) {
+  const auto begin_of = [&](const TensorEntry& entry) {
+    return static_cast<size_t>(entry.data.data() - data.data());
+  };
+  std::ranges::stable_sort(entries, {}, [&](const TensorEntry& entry) {
+    return std::tuple(begin_of(entry),
+                      entry.data.size());  // empty tensors before the one at the same place
+  });
+  size_t end = 0;
+  for (const TensorEntry& entry : entries) {
+    const size_t begin = begin_of(entry);
+    if (begin < end)
+      fail(file, entry.name,
+           "overlaps the one before it: it begins at byte " + std::to_string(begin) +
+               ", the other ends at byte " + std::to_string(end));
+    if (begin > end)
+      fail(file, entry.name,
+           "begins at byte " + std::to_string(begin) + ", which leaves a hole of " +
+               std::to_string(begin - end) + " bytes before it");
+    end += entry.data.size();
+  }
+  if (end != data.size())
+    fail(file, "the tensors end at byte " + std::to_string(end) +
+                   " of the data, but the file goes on to byte " + std::to_string(data.size()));
+}
+
+std::span<const std::byte> map_file(const std::filesystem::path& path,
+                                    std::shared_ptr<const void>& mapping) {
+  const std::string file = quote(path.string());
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw InputError("cannot open " + file + ": " + std::strerror(errno));
+  const std::shared_ptr<void> closer(nullptr, [fd](void*) { close(fd); });
+  struct stat status {};
+  if (fstat(fd, &status) != 0)
+    throw InputError("cannot read " + file + ": " + std::strerror(errno));
+  if (!S_ISREG(status.st_mode))
+    throw InputError("cannot read " + file + ": it is not a regular file");
+  const auto size = static_cast<size_t>(status.st_size);
+  if (size == 0) return {};
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  if (memory == MAP_FAILED) throw InputError("cannot map " + file + ": " + std::strerror(errno));
+  mapping =
+      std::shared_ptr<const void>(memory, [memory, size](const void*) { munmap(memory, size); });
+  return {static_cast<const std::byte*>(memory), size};
+}
+
+}  // namespace
+
+size_t size_of(DType dtype) { return row_of(dtype).size; }
+std::string_view name_of(DType dtype) { return row_of(dtype).name; }
+
+std::vector<TensorEntry> parse_safetensors(std::span<const std::byte> bytes,
+                                           const std::string& file, TensorMetadata* metadata) {
+  if (bytes.size() < kLengthBytes)
+    fail(file, "not a safetensors file: " + std::to_string(bytes.size()) +
+                   " bytes, and the header length alone takes 8");
+  uint64_t length;
+  std::memcpy(&length, bytes.data(), kLengthBytes);
+  if (length > kLongestHeader)
+    fail(file, "not a safetensors file: it claims a header of " + std::to_string(length) +
+                   " bytes, the limit is " + std::to_string(kLongestHeader));
+  if (length > bytes.size() - kLengthBytes)
+    fail(file, "truncated: the header should take " + std::to_string(length) +
+                   " bytes, the file has " + std::to_string(bytes.size() - kLengthBytes) +
+                   " after the header length");
+  const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
+  if (!header.starts_with('{'))
+    fail(file, "not a safetensors file: the header does not begin with '{'");
+
+  const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
+  const json fields = parse_json(header, file);
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, description] : fields.items()) {
+    if (name != kMetadata) {
+      entries.push_back(parse_entry(file, name, description, data));
+    } else {
+      TensorMetadata parsed = parse_metadata(file, description);
+      if (metadata) *metadata = std::move(parsed);
+    }
+  }
+  check_layout(file, data, entries);
+  return entries;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
+  const std::span<const std::byte> bytes = map_file(path, mapping_);
+  entries_ = parse_safetensors(bytes, path.string(), &metadata_);
+  for (size_t i = 0; i < entries_.size(); ++i) index_[entries_[i].name] = i;
+}
+
+const TensorEntry* SafetensorsFile::find(std::string_view name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &entries_[found->second];
+}
+
+const TensorEntry& SafetensorsFile::at(std::string_view name) const {
+  if (const TensorEntry* entry = find(name)) return *entry;
+  throw InputError(path_.string() + ": has no tensor " + quote(name));
+}
+
+void write_safetensors(const std::filesystem::path& path, std::vector<TensorEntry> entries,
+                       const TensorMetadata& metadata) {
+  std::ranges::sort(entries, {}, [](const TensorEntry& entry) {
+    return std::tuple(-static_cast<int>(size_of(entry.dtype)), std::string_view(entry.name));
+  });
+  ordered_json header = ordered_json::object();
+  if (!metadata.empty()) header[kMetadata] = metadata;
+  size_t end = 0;
+  for (const TensorEntry& entry : entries) {
+    const auto reject = [&](const char* why) {
+      throw std::invalid_argument("write_safetensors: tensor " + quote(entry.name) + " " + why);
+    };
+    if (entry.name == kMetadata || header.contains(entry.name))
+      reject("needs another name: this one is taken");
+    if (std::ranges::any_of(entry.shape, [](int64_t extent) { return extent < 0; }) ||
+        num_bytes(entry.shape, size_of(entry.dtype)) != entry.data.size())
+      reject("has data that does not fit its shape and dtype");
+    const size_t begin = end;
+    end += entry.data.size();
+    header[entry.name] = {
+        {"dtype", name_of(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {begin, end}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(text);
+  for (const TensorEntry& entry : entries) file.write(entry.data);
+  file.commit();
+}
+
+}  // namespace dp

@@ -1,0 +1,14 @@
+// The kernels' tasks on torch's own threads, so that they do not fight with a pool of ours.
+#pragma once
+#include "base/executor.h"
+
+namespace dp {
+
+/// at::get_num_threads() threads; serial inside a parallel region of torch.
+class AtenExecutor final : public Executor {
+ public:
+  int num_threads() const override;
+  void run(size_t num_tasks, const std::function<void(size_t)>& task) override;
+};
+
+}  // namespace dp

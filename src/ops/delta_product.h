@@ -1,0 +1,51 @@
+// The delta-product recurrence on torch tensors; derivations are in docs/math/.
+// B batch, T tokens, N factors per token, H heads, K key width, V value width, S packed sequences.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/util/Optional.h>
+
+#include <string>
+#include <string_view>
+
+namespace dp {
+
+enum class Implementation {
+  kAuto,  // fused for float32 and bfloat16 on the CPU, reference for float64 there, else chunked
+  kReference,  // the recurrence as written, one token after another: the judge of the other two
+  kChunked,    // batched matrix products, any device
+  kFused,      // SIMD kernels with their own backward pass: CPU, float32 and bfloat16
+};
+
+/// "auto", "reference", "chunked", "fused". Parsing anything else throws c10::ValueError.
+Implementation parse_implementation(std::string_view name);
+std::string to_string(Implementation implementation);
+
+struct DeltaProductOptions {
+  c10::optional<at::Tensor> log_gate;    // [B,T,H] <= 0; none: no gate
+  c10::optional<at::Tensor> state;       // [B,H,K,V] before the first token; none: zeros
+  c10::optional<at::Tensor> cu_seqlens;  // [S+1] int32 or int64, 0 to T: where sequences begin
+  c10::optional<double> scale;           // none: K^-1/2
+  Implementation implementation = Implementation::kAuto;
+};
+
+struct DeltaProductOutput {
+  at::Tensor o;      // [B,T,H,V]
+  at::Tensor state;  // [B,H,K,V] after the last token; not an alias of the input state
+};
+
+/// Per token: S *= exp(log_gate); for j < N: S += beta_j k_j (v_j - S^T k_j)^T; o = scale S^T q.
+///   q     [B,T,H,K]
+///   k     [B,T,N,H,K], rows of unit length for the usual behaviour; not normalised here
+///   v     [B,T,N,H,V]
+///   beta  [B,T,N,H], usually in [0,2]; 2 is an exact reflection
+/// With cu_seqlens, B is 1, each sequence starts from its own state and both states are [S,H,K,V].
+/// All floating dtypes, any strides, T = 0 and B = 0 allowed. bfloat16 and float16 are computed in
+/// float32: o has the dtype of q, the returned state is float32, and log_gate and state may come as
+/// float32 too. NaN and infinity are no errors: they reach what depends on them and, except in
+/// reference, perhaps outputs of the same sequence and head up to a chunk (about 64 factors) before.
+/// Differentiable in each tensor through both outputs; fused once, the others any number of times.
+/// Throws c10::ValueError. In Python torch.ops.deltaproduct.delta_product with the same names.
+DeltaProductOutput delta_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                 const at::Tensor& beta, const DeltaProductOptions& options = {});
+
+}  // namespace dp
