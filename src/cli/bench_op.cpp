@@ -39,8 +39,9 @@ struct Options {
 const char* verdict(bool reached) { return reached ? "ok" : "missed"; }
 
 void print_heading() {
-  std::printf("\n%4s %5s %3s %4s %4s %2s | %10s %10s | %8s %8s | %-18s | %-18s\n", "B", "T", "H", "K",
-              "V", "n", "forward ms", "+backward", "GFLOP/s", "sgemm", "forward_ratio", "step_ratio");
+  std::printf("\n%4s %5s %3s %4s %4s %2s | %10s %10s | %8s %8s | %-20s | %s\n", "B", "T", "H", "K",
+              "V", "n", "forward ms", "+backward", "GFLOP/s", "sgemm", "forward_ratio",
+              "step_ratio");
 }
 
 void print_row(const OpTiming& timing) {
@@ -52,7 +53,7 @@ void print_row(const OpTiming& timing) {
   std::printf("%4ld %5ld %3ld %4ld %4ld %2ld | %10.2f %10.2f | %8.1f %8.1f | ", s.B, s.T, s.H, s.K,
               s.V, s.n, timing.forward_ms, timing.forward_backward_ms, timing.useful_gflops(),
               timing.sgemm_gflops);
-  std::printf("%4.2f %-13s | %4.2f (<=%.1f %s)\n", forward, judged, step, kMostStepRatio,
+  std::printf("%4.2f %-15s | %4.2f (<=%.1f %s)\n", forward, judged, step, kMostStepRatio,
               verdict(step <= kMostStepRatio));
   std::fflush(stdout);
 }

@@ -218,9 +218,13 @@ inline void transpose(const float* HWY_RESTRICT from, size_t from_stride, size_t
     for (size_t r = 0; r < block_rows; r += 4)
       for (size_t c = 0; c < block_columns; c += kBlockColumns) block(r, c);
   }
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t c = r < block_rows ? block_columns : 0; c < columns; ++c)
-      to[c * to_stride + r] = kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
+  const auto edge = [&](size_t r_begin, size_t r_end, size_t c_begin) {
+    for (size_t r = r_begin; r < r_end; ++r)
+      for (size_t c = c_begin; c < columns; ++c)
+        to[c * to_stride + r] = kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
+  };
+  if (block_columns < columns) edge(0, block_rows, block_columns);
+  if (block_rows < rows) edge(block_rows, rows, 0);
 }
 
 }  // namespace dp::HWY_NAMESPACE
