@@ -125,12 +125,15 @@ Counting count_with_two_reflections(const Task& task, at::Tensor& o) {
 double best_accuracy_with_one_reflection(const Task& task, int64_t num_heads) {
   const Task trial = random_task(std::min<int64_t>(task.bits.size(0), 20'000), 2);
   const at::Tensor angle = at::rand({2, 1, num_heads}) * 2 * std::numbers::pi;
-  // Half of the betas at 0, 1/2, 1, 3/2 or 2 exactly, where the special cases are.
-  const at::Tensor uniform = at::rand({2, 1, num_heads}) * 2,
-                   special = at::randint(5, {2, 1, num_heads}) / 2;
-  const at::Tensor beta = at::where(at::rand({2, 1, num_heads}) < 0.5, uniform, special);
-  const at::Tensor v = at::randn({2, 1, num_heads, 2}) *
-                       at::randint(2, {1, 1, num_heads, 1});  // half without writing
+  // Most random heads soon forget all but the last few bits. So one half does nothing for a zero,
+  // and one half reflects for a one, exactly or up to a little that adds up over many tokens.
+  const auto coin = [&] { return at::rand({1, num_heads}) < 0.5; };
+  const at::Tensor little = at::pow(10, at::rand({1, num_heads}) * -5);
+  const at::Tensor uniform = at::rand({2, 1, num_heads}) * 2, zeros = at::zeros({1, num_heads});
+  const at::Tensor beta =
+      at::stack({at::where(coin(), zeros, uniform[0]),
+                 at::where(coin(), 2 - at::where(coin(), little, zeros), uniform[1])});
+  const at::Tensor v = at::randn({2, 1, num_heads, 2}) * coin().unsqueeze(-1);
   const at::Tensor query_angle = at::rand({num_heads}) * 2 * std::numbers::pi;
 
   const at::Tensor o = run_heads(trial.bits, angle, beta, v, query_angle);

@@ -308,6 +308,20 @@ TEST(DeltaProduct, NaNReachesOnlyWhatDependsOnIt) {
   }
 }
 
+// Training at a long sequence: what is kept between the passes, with every input, output and gradient,
+// stays below three times these alone, and far below a state per token.
+TEST(DeltaProduct, SavedMemoryIsBounded) {
+  const int64_t offsets[] = {0, 16384};
+  DeltaProductInputs in;
+  in.num_sequences = 1;
+  in.offsets = offsets;
+  in.N = 2, in.H = 8, in.K = 128, in.V = 128;
+  const size_t steps = 16384 * in.N * in.H, tokens = 16384 * in.H;
+  const size_t tensors = 2 * (tokens * (in.K + in.V) + steps * (in.K + in.V + 1));
+  EXPECT_LE(tensors + delta_product_saved_size(in), 2 * tensors);
+  EXPECT_LE(delta_product_saved_size(in), tokens * in.K * in.V / 10);
+}
+
 // log_gate = -inf forgets exactly, in forward and backward.
 TEST(DeltaProduct, AnInfinitelyNegativeGateForgetsEverything) {
   SerialExecutor serial;

@@ -41,8 +41,9 @@ struct DeltaProductOutput {
 /// With cu_seqlens, B is 1, each sequence starts from its own state and both states are [S,H,K,V].
 /// All floating dtypes, any strides, T = 0 and B = 0 allowed. bfloat16 and float16 are computed in
 /// float32: o has the dtype of q, the returned state is float32, and log_gate and state may come as
-/// float32 too. NaN and infinity are no errors: they reach what depends on them and, except in
-/// reference, perhaps outputs of the same sequence and head up to a chunk (about 64 factors) before.
+/// float32 too. NaN and infinity are no errors: they reach what depends on them. Only in the outputs of
+/// chunked, and in gradients of chunked and fused, may they also reach other tokens of the same chunk,
+/// sequence and head (0 x NaN in a product).
 /// Differentiable in each tensor through both outputs; fused once, the others any number of times.
 /// Throws c10::ValueError. In Python torch.ops.deltaproduct.delta_product with the same names.
 DeltaProductOutput delta_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -316,7 +316,9 @@ TEST(DeltaProduct, NanStaysWhereItBelongs) {
       EXPECT_TRUE(at::equal(got.o.select(0, 0), want.o.select(0, 0)));
       EXPECT_TRUE(at::equal(got.state.select(1, 1), want.state.select(1, 1)));
       EXPECT_TRUE(at::equal(got.o.select(2, 1), want.o.select(2, 1)));
-      EXPECT_TRUE(at::equal(got.o.narrow(1, 0, 64), want.o.narrow(1, 0, 64)));
+      // Chunked multiplies with zeros inside its chunk of 64 tokens; the others never look ahead.
+      const int64_t clean_tokens = implementation == Implementation::kChunked ? 64 : 100;
+      EXPECT_TRUE(at::equal(got.o.narrow(1, 0, clean_tokens), want.o.narrow(1, 0, clean_tokens)));
       EXPECT_TRUE(got.o[1][100][0].isnan().all().item<bool>());
       EXPECT_EQ(got.o[1][149][0].isnan().all().item<bool>(), std::string(name) != "q");
     }

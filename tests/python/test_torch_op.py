@@ -5,6 +5,7 @@ Usage: test_torch_op.py LIBRARY GOLDEN_DIR [unittest options]
 import json
 import math
 import pathlib
+import re
 import struct
 import sys
 import unittest
@@ -35,7 +36,7 @@ def inputs(B=2, T=9, N=2, H=3, K=5, V=4, dtype=torch.float64, seed=0):
 
 
 def plain_loop(q, k, v, beta, log_gate, state, scale):
-    """The recurrence of DESIGN.md section 3, spelt out."""
+    """The recurrence, spelt out."""
     outputs = []
     S = state
     for t in range(q.shape[1]):
@@ -192,6 +193,28 @@ class Gradients(unittest.TestCase):
             optimizer.step()
             losses.append(float(loss))
         self.assertLess(losses[-1], 0.5 * losses[0])
+
+
+class Readme(unittest.TestCase):
+    """The README's examples run as they stand there."""
+    ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+    def block(self, language):
+        return re.search(rf"```{language}\n(.*?)```", (self.ROOT / "README.md").read_text(), re.S).group(1)
+
+    def test_python(self):
+        path = "build/release/src/ops/libdeltaproduct_torch.so"
+        example = self.block("python")
+        self.assertIn(path, example)
+        names = {}
+        exec(example.replace(path, str(LIBRARY)), names)
+        self.assertEqual(names["o"].shape, (2, 100, 4, 32))
+        self.assertTrue(names["k"].grad.isfinite().all())
+
+    def test_cpp_is_what_the_consumer_project_builds(self):
+        built = (self.ROOT / "tests/consumer/use_ops.cpp").read_text()
+        for line in self.block("cpp").splitlines():
+            self.assertIn(line, built)
 
 
 class Errors(unittest.TestCase):
