@@ -36,12 +36,15 @@ class RowPrefetcher {
     column_ = 0;
   }
 
-  HWY_INLINE void advance() {
-    for (size_t n = lines_per_call_; n > 0 && set_ < sets_; --n) {
+  HWY_NOINLINE void advance() {
+    for (size_t lines = lines_per_call_; lines > 0 && set_ < sets_;) {
       Rows& rows = rows_[set_];
-      __builtin_prefetch(rows.next + column_, 0, 2);  // into the second-level cache
-      column_ += kLine;
-      if (column_ < rows.width) continue;
+      const size_t run = std::min(lines, (rows.width - column_ + kLine - 1) / kLine);
+      for (size_t i = 0; i < run; ++i)
+        __builtin_prefetch(rows.next + column_ + i * kLine, 0, 2);  // into the second-level cache
+      lines -= run;
+      column_ += run * kLine;
+      if (column_ < rows.width) return;
       column_ = 0;
       rows.next += rows.stride;
       if (--rows.count == 0) ++set_;
