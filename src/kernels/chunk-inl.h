@@ -18,47 +18,47 @@
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
 
-/// Fetches rows into the cache a few lines at a time, between tiles. Rows of one head lie H rows apart,
-/// which the hardware's own prefetching does not see; and all at once they would stall as a miss does.
+/// Fetches rows into the cache a few at a time, between tiles. Rows of one head lie H rows apart, which
+/// the hardware's own prefetching does not see; and all at once they would stall as a miss does.
 class RowPrefetcher {
  public:
   void clear() { sets_ = set_ = total_ = 0; }
 
   void add(const float* rows, size_t stride, size_t width, size_t count) {
     if (count == 0 || sets_ == kMaxSets) return;
-    rows_[sets_++] = {rows, stride, width, count};
+    rows_[sets_++] = {rows, rows + count * stride, stride, width};
     total_ += count * ((width + kLine - 1) / kLine);
   }
 
+  /// Contiguous memory, as rows of two lines.
+  void add(const float* begin, size_t floats) { add(begin, 2 * kLine, 2 * kLine, floats / (2 * kLine)); }
+
   /// Spreads all lines over about so many calls of advance().
-  void start(size_t calls) {
-    lines_per_call_ = total_ / calls + 1;
-    column_ = 0;
-  }
+  void start(size_t calls) { lines_per_call_ = static_cast<int64_t>(total_ / calls + 1); }
 
   HWY_NOINLINE void advance() {
-    for (size_t lines = lines_per_call_; lines > 0 && set_ < sets_;) {
+    for (int64_t lines = lines_per_call_; lines > 0 && set_ < sets_;) {
       Rows& rows = rows_[set_];
-      const size_t run = std::min(lines, (rows.width - column_ + kLine - 1) / kLine);
-      for (size_t i = 0; i < run; ++i)
-        __builtin_prefetch(rows.next + column_ + i * kLine, 0, 2);  // into the second-level cache
-      lines -= run;
-      column_ += run * kLine;
-      if (column_ < rows.width) return;
-      column_ = 0;
-      rows.next += rows.stride;
-      if (--rows.count == 0) ++set_;
+      const float* next = rows.next;
+      do {
+        for (size_t d = 0; d < rows.width; d += kLine, --lines)
+          __builtin_prefetch(next + d, 0, 2);  // into the second-level cache
+        next += rows.stride;
+      } while (next != rows.end && lines > 0);
+      rows.next = next;
+      set_ += next == rows.end;
     }
   }
 
  private:
   static constexpr size_t kLine = 64 / sizeof(float), kMaxSets = 8;
   struct Rows {
-    const float* next;
-    size_t stride, width, count;
+    const float *next, *end;
+    size_t stride, width;
   };
   Rows rows_[kMaxSets];
-  size_t sets_ = 0, set_ = 0, column_ = 0, total_ = 0, lines_per_call_ = 0;
+  size_t sets_ = 0, set_ = 0, total_ = 0;
+  int64_t lines_per_call_ = 0;
 };
 
 /// The rows of one head in one chunk: of k, v and beta from step_row on, of q and o from query_row on.

@@ -97,8 +97,8 @@ class BackwardPass {
     prefetcher_.add(in_.q + rows.query_row * in_.K, key_stride, in_.K, rows.num_queries);
     prefetcher_.add(out_.d_o + rows.query_row * in_.V, value_stride, in_.V, rows.num_queries);
     prefetcher_.add(out_.dv + rows.step_row * in_.V, value_stride, in_.V, rows.steps);
-    prefetcher_.add(saved.errors + c * plan_.errors_size, 0, plan_.errors_size, 1);
-    prefetcher_.add(saved.states + c * plan_.state_size, 0, plan_.state_size, 1);
+    prefetcher_.add(saved.errors + c * plan_.errors_size, plan_.errors_size);
+    prefetcher_.add(saved.states + c * plan_.state_size, plan_.state_size);
     prefetcher_.add(out_.dk + rows.step_row * in_.K, key_stride, in_.K, rows.steps);
     prefetcher_.add(out_.dq + rows.query_row * in_.K, key_stride, in_.K, rows.num_queries);
     prefetcher_.start(plan_.panels * ((C + in_.K) / kMaxRows<kVecs> + 1) +

@@ -74,9 +74,9 @@ class ForwardPass {
     prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, in.V, rows.num_queries);
     if (saved == nullptr) return;
     const auto head = saved_head(saved, plan_, in.H, slice_.sequence, chunk_.h);
-    prefetcher_.add(head.errors + c * plan_.errors_size, 0, plan_.errors_size, 1);
+    prefetcher_.add(head.errors + c * plan_.errors_size, plan_.errors_size);
     if (c + 1 < plan_.num_chunks(slice_.sequence))
-      prefetcher_.add(head.states + (c + 1) * plan_.state_size, 0, plan_.state_size, 1);
+      prefetcher_.add(head.states + (c + 1) * plan_.state_size, plan_.state_size);
   }
 
   // Takes the state in panels from before to after (which may be the same); errors may be null.
