@@ -3,9 +3,10 @@
 namespace dp {
 namespace {
 
-// Long chunks turn more of the work into large products, short ones waste less on the C x C
-// triangles: useful / spent flops is about 1 / (1 + 2C/3K).
-size_t steps_per_chunk(size_t K) { return K <= 48 ? 16 : K <= 160 ? 32 : 48; }
+// Longer chunks waste more on the C x C triangles, shorter ones save more states for the backward pass
+// (K V / C floats per step). At K = 64 and 128, 16 steps run up to 8 % faster than 32 and save twice
+// as much.
+size_t steps_per_chunk(size_t K) { return K <= 48 ? 16 : K <= 256 ? 32 : 64; }
 
 }  // namespace
 

@@ -188,7 +188,7 @@ const std::vector<Shape>& shapes() {
       {{7}, 19, 1, 12, 20, true, true},    // more factors than a chunk has steps
       {{2}, 70, 1, 64, 16, true, false},
       {{41}, 1, 1, 129, 48, true, true},
-      {{30}, 2, 1, 200, 16, false, true},
+      {{40}, 2, 1, 270, 16, true, true},
       {{100}, 1, 2, 96, 96, true, true},
   };
   return all;
