@@ -76,7 +76,8 @@ void ThreadPool::run(size_t num_tasks, const std::function<void(size_t)>& task) 
   shared_->drain(lock);
   shared_->work_done.wait(lock, [&] { return shared_->unfinished == 0; });
   shared_->num_tasks = shared_->next = 0;
-  if (std::exception_ptr error = std::exchange(shared_->error, nullptr)) std::rethrow_exception(error);
+  if (std::exception_ptr error = std::exchange(shared_->error, nullptr))
+    std::rethrow_exception(error);
 }
 
 }  // namespace dp

@@ -15,7 +15,8 @@ TEST(ThreadPool, RunsEachTaskOnce) {
   for (const size_t num_tasks : {0, 1, 3, 100}) {
     std::vector<std::atomic<int>> runs(num_tasks);
     pool.run(num_tasks, [&](size_t i) { ++runs[i]; });
-    for (size_t i = 0; i < num_tasks; ++i) EXPECT_EQ(runs[i], 1) << "task " << i << " of " << num_tasks;
+    for (size_t i = 0; i < num_tasks; ++i)
+      EXPECT_EQ(runs[i], 1) << "task " << i << " of " << num_tasks;
   }
 }
 

@@ -31,7 +31,9 @@ class RowPrefetcher {
   }
 
   /// Contiguous memory, as rows of two lines.
-  void add(const float* begin, size_t floats) { add(begin, 2 * kLine, 2 * kLine, floats / (2 * kLine)); }
+  void add(const float* begin, size_t floats) {
+    add(begin, 2 * kLine, 2 * kLine, floats / (2 * kLine));
+  }
 
   /// Spreads all lines over about so many calls of advance().
   void start(size_t calls) { lines_per_call_ = static_cast<int64_t>(total_ / calls + 1); }
@@ -63,7 +65,8 @@ class RowPrefetcher {
 
 /// The rows of one head in one chunk: of k, v and beta from step_row on, of q and o from query_row on.
 struct ChunkRows {
-  ChunkRows(const DeltaProductInputs& in, size_t first_token, size_t num_steps, size_t C, size_t c, size_t h)
+  ChunkRows(const DeltaProductInputs& in, size_t first_token, size_t num_steps, size_t C, size_t c,
+            size_t h)
       : begin(c * C),
         steps(std::min(C, num_steps - begin)),
         first_query(begin / in.N),  // the first token whose last step is not before the chunk
@@ -91,7 +94,8 @@ struct Chunk {
         C(C),
         Q(query_capacity(inputs, C)),
         first_token(static_cast<size_t>(inputs.offsets[sequence])),
-        num_steps(static_cast<size_t>(inputs.offsets[sequence + 1] - inputs.offsets[sequence]) * inputs.N),
+        num_steps(static_cast<size_t>(inputs.offsets[sequence + 1] - inputs.offsets[sequence]) *
+                  inputs.N),
         keys_t(scratch.take(C * inputs.K)),
         queries_t(scratch.take(Q * inputs.K)),
         beta(scratch.take(C)),
@@ -172,7 +176,8 @@ struct Chunk {
 inline void find_decays_between(const Chunk& chunk, bool per_query, float* HWY_RESTRICT out,
                                 size_t stride) {
   const size_t columns = per_query ? chunk.padded_queries() : chunk.padded_steps();
-  size_t next_query = chunk.num_queries;  // queries at or after this one are already in the rows below
+  size_t next_query =
+      chunk.num_queries;  // queries at or after this one are already in the rows below
   for (size_t j = chunk.steps; j-- > 0;) {
     float* row = out + j * stride;
     if (j + 1 == chunk.steps) {
@@ -210,8 +215,8 @@ class Triangles {
     for (size_t i = 0; i < chunk_.steps; i += kLanes)
       find_products(chunk_.keys_t + i, C, std::min(chunk_.steps, i + kLanes) - 1, keys_to_keys + i);
     for (size_t r = 0; r < queries; r += kLanes)
-      find_products(chunk_.queries_t + r, Q, chunk_.query_step(std::min(queries, r + kLanes) - 1) + 1,
-                    keys_to_queries + r);
+      find_products(chunk_.queries_t + r, Q,
+                    chunk_.query_step(std::min(queries, r + kLanes) - 1) + 1, keys_to_queries + r);
     if (!chunk_.gated()) return;
     find_decays_between(chunk_, false, decays_, C);
     multiply(C, chunk_.padded_steps(), keys_to_keys);
@@ -272,8 +277,8 @@ inline void unpack_state(const float* HWY_RESTRICT panels, size_t K, size_t V, s
 }
 
 /// Rows of a [rows, V] matrix with the given stride, columns of panel p, as a zero-padded [rows,16].
-inline void pack_panel(const float* HWY_RESTRICT from, size_t stride, size_t rows, size_t V, size_t p,
-                       float* HWY_RESTRICT to) {
+inline void pack_panel(const float* HWY_RESTRICT from, size_t stride, size_t rows, size_t V,
+                       size_t p, float* HWY_RESTRICT to) {
   const size_t columns = std::min(kPanel, V - p * kPanel);
   from += p * kPanel;
   for (size_t i = 0; i < rows; ++i, from += stride, to += kPanel) {

@@ -57,9 +57,11 @@ class BackwardPass {
   void run(const BackwardWork& work) {
     const size_t size = in_.K * in_.V;
     for (size_t h = slice_.head_begin; work.sweep && h < slice_.head_end; ++h) {
-      const float* d_final =
-          out_.d_final_state == nullptr ? nullptr : out_.d_final_state + (slice_.sequence * in_.H + h) * size;
-      pack_state(d_final, in_.K, in_.V, slice_.panel_begin, slice_.panel_end, d_state(h, work.chunk_end));
+      const float* d_final = out_.d_final_state == nullptr
+                                 ? nullptr
+                                 : out_.d_final_state + (slice_.sequence * in_.H + h) * size;
+      pack_state(d_final, in_.K, in_.V, slice_.panel_begin, slice_.panel_end,
+                 d_state(h, work.chunk_end));
     }
     for (size_t c = work.chunk_end; c-- > work.chunk_begin;)
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
@@ -67,8 +69,8 @@ class BackwardPass {
         if (c > work.chunk_begin) plan_prefetch(c - 1);
         if (work.sweep || chunk_.gated()) find_products();
         for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
-          pack_panel(out_.d_o + chunk_.rows.query_row * in_.V, in_.H * in_.V, chunk_.num_queries, in_.V, p,
-                     d_o_ + p * Q * kPanel);
+          pack_panel(out_.d_o + chunk_.rows.query_row * in_.V, in_.H * in_.V, chunk_.num_queries,
+                     in_.V, p, d_o_ + p * Q * kPanel);
         if (work.sweep) sweep(c);
         if (work.gradients) find_gradients(c);
       }
@@ -82,9 +84,9 @@ class BackwardPass {
   static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
     const size_t C = plan.C, Q = Chunk::query_capacity(in, C), padded_v = plan.panels * kPanel;
     const auto size = [](size_t floats) { return Scratch::rounded(floats); };
-    return Chunk::scratch_size(in, C) + Triangles::scratch_size(in, C) + 3 * size(C * C) + 2 * size(Q * C) + 2 * size(Q * padded_v) +
-           size(C * kPanel) + 2 * size(C * padded_v) + 2 * size(C * in.K) + 2 * size(Q * in.K) +
-           3 * size(C) + size(Q);
+    return Chunk::scratch_size(in, C) + Triangles::scratch_size(in, C) + 3 * size(C * C) +
+           2 * size(Q * C) + 2 * size(Q * padded_v) + size(C * kPanel) + 2 * size(C * padded_v) +
+           2 * size(C * in.K) + 2 * size(Q * in.K) + 3 * size(C) + size(Q);
   }
 
   // Names what the head at hand will read and write in chunk c.
@@ -123,7 +125,8 @@ class BackwardPass {
     find_decays_between(chunk_, false, decays_, C);
     mirror(decays_, 1.0f);
     scale_columns(chunk_.keys_t, chunk_.from_start, K, C, chunk_.steps, keys_from_start_);
-    scale_columns(chunk_.queries_t, chunk_.query_from_start, K, Q, chunk_.num_queries, queries_from_start_);
+    scale_columns(chunk_.queries_t, chunk_.query_from_start, K, Q, chunk_.num_queries,
+                  queries_from_start_);
   }
 
   // Copies the part of a [C,C] matrix above the diagonal to below it.
@@ -161,7 +164,7 @@ class BackwardPass {
 
   // dU and dV = beta dU of one panel.
   HWY_NOINLINE void find_d_updates(const float* HWY_RESTRICT d_state, const float* HWY_RESTRICT d_o,
-                      float* HWY_RESTRICT d_updates) {
+                                   float* HWY_RESTRICT d_updates) {
     const size_t steps = chunk_.steps;
     for_tiles_reversed(steps, [&](auto rows, size_t i) HWY_ATTR {
       constexpr size_t R = rows();
@@ -183,7 +186,8 @@ class BackwardPass {
   HWY_INLINE void add_d_o(Tile<R>& x, size_t i, const float* HWY_RESTRICT d_o) {
     const float* products = triangles_.keys_to_queries + i * Q;
     const size_t common = std::min(first_query_after(i + R - 1), chunk_.num_queries);
-    add_product(x, products + common, Q, d_o + common * kPanel, kPanel, chunk_.num_queries - common);
+    add_product(x, products + common, Q, d_o + common * kPanel, kPanel,
+                chunk_.num_queries - common);
     DP_UNROLL for (size_t r = 0; r + 1 < R; ++r) {
       for (size_t query = first_query_after(i + r); query < common; ++query) {
         Vec row[kVecs];
@@ -194,7 +198,9 @@ class BackwardPass {
   }
 
   // The first query that sees step i; it may be beyond the chunk.
-  size_t first_query_after(size_t i) const { return (chunk_.begin + i) / in_.N - chunk_.rows.first_query; }
+  size_t first_query_after(size_t i) const {
+    return (chunk_.begin + i) / in_.N - chunk_.rows.first_query;
+  }
 
   // The triangle inside a tile: row R-1 is final; each final row is taken from those before it.
   template <size_t R, size_t... kRows>
@@ -214,7 +220,7 @@ class BackwardPass {
 
   // dS = decayed dS' + Q^T dO - K^T dV of one panel.
   HWY_NOINLINE void retreat(const float* HWY_RESTRICT after, const float* HWY_RESTRICT d_o,
-               float* HWY_RESTRICT before) {
+                            float* HWY_RESTRICT before) {
     const size_t K = in_.K;
     const float decay = chunk_.total_decay();
     for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
@@ -237,9 +243,10 @@ class BackwardPass {
     find_d_products(errors);
     find_dk(states, d_state(chunk_.h, c + 1));
     find_dq(states);
-    transpose<false, true>(dk_t_, C, in_.K, chunk_.steps, out_.dk + chunk_.rows.step_row * in_.K, in_.H * in_.K);
-    transpose<false, true>(dq_t_, Q, in_.K, chunk_.num_queries, out_.dq + chunk_.rows.query_row * in_.K,
-                        in_.H * in_.K);
+    transpose<false, true>(dk_t_, C, in_.K, chunk_.steps, out_.dk + chunk_.rows.step_row * in_.K,
+                           in_.H * in_.K);
+    transpose<false, true>(dq_t_, Q, in_.K, chunk_.num_queries,
+                           out_.dq + chunk_.rows.query_row * in_.K, in_.H * in_.K);
     if (chunk_.gated()) find_dlog_gate(states, d_state(chunk_.h, c + 1));
   }
 
@@ -263,9 +270,10 @@ class BackwardPass {
     for (size_t i = 0; i < steps; ++i) minus_beta_[i] = -chunk_.beta[i];
     for (size_t p = 0; p < plan_.panels; ++p) {
       const size_t row = p * kPanel;
-      transpose<true>(errors + row * C, kPanel, steps, kPanel, updates_t_ + row * C, C, chunk_.beta);
+      transpose<true>(errors + row * C, kPanel, steps, kPanel, updates_t_ + row * C, C,
+                      chunk_.beta);
       transpose<true>(d_updates + row * C, kPanel, steps, kPanel, minus_d_values_t_ + row * C, C,
-                           minus_beta_);
+                      minus_beta_);
       transpose(d_o_ + row * Q, kPanel, queries, kPanel, d_o_t_ + row * Q, Q);
     }
     // Columns beyond the last step or query are never stored, but must not trap or be slow.
@@ -300,8 +308,8 @@ class BackwardPass {
         Tile<rows(), 1> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, d_o_ + (p * Q + r) * kPanel, kPanel, updates_t_ + p * kPanel * C + column,
-                      C, kPanel);
+          add_product(tile, d_o_ + (p * Q + r) * kPanel, kPanel,
+                      updates_t_ + p * kPanel * C + column, C, kPanel);
         store(tile, d_query_products_ + r * C + column, C);
       });
     }
@@ -326,12 +334,14 @@ class BackwardPass {
     std::fill(d_log_.begin(), d_log_.end(), 0.0);
     for (size_t j = 0; j < chunk_.steps; ++j) {
       for (size_t i = j + 1; i < chunk_.steps; ++i) {
-        const double z = static_cast<double>(d_key_products_[j * C + i]) * triangles_.keys_to_keys[j * C + i];
+        const double z =
+            static_cast<double>(d_key_products_[j * C + i]) * triangles_.keys_to_keys[j * C + i];
         d_log_[i] += z;
         d_log_[j] -= z;
       }
       for (size_t r = first_query_after(j); r < chunk_.num_queries; ++r) {
-        const double z = static_cast<double>(d_query_products_[r * C + j]) * triangles_.keys_to_queries[j * Q + r];
+        const double z = static_cast<double>(d_query_products_[r * C + j]) *
+                         triangles_.keys_to_queries[j * Q + r];
         d_log_[chunk_.query_step(r)] += z;
         d_log_[j] -= z;
       }
@@ -351,7 +361,8 @@ class BackwardPass {
         Tile<R> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, states + p * panel_size + d * kPanel, kPanel, minus_d_values_t_ + p * kPanel * C + column, C, kPanel);
+          add_product(tile, states + p * panel_size + d * kPanel, kPanel,
+                      minus_d_values_t_ + p * kPanel * C + column, C, kPanel);
         if (chunk_.gated()) {
           scale_columns(tile, chunk_.from_start + column);
           add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_from_start_ + column);
@@ -359,7 +370,8 @@ class BackwardPass {
           set_zero(tile);
         }
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, d_states + p * panel_size + d * kPanel, kPanel, updates_t_ + p * kPanel * C + column, C, kPanel);
+          add_product(tile, d_states + p * panel_size + d * kPanel, kPanel,
+                      updates_t_ + p * kPanel * C + column, C, kPanel);
         if (chunk_.gated()) {
           scale_columns(tile, chunk_.to_end + column);
           add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_to_end_ + column);
@@ -367,7 +379,8 @@ class BackwardPass {
           tile.v[r][c] = hn::Add(tile.v[r][c], hn::LoadU(kTag, out + r * C + c * kLanes));
         }
         add_product(tile, chunk_.keys_t + d * C, C, d_key_products_ + column, C, chunk_.steps);
-        add_product(tile, chunk_.queries_t + d * Q, Q, d_query_products_ + column, C, chunk_.num_queries);
+        add_product(tile, chunk_.queries_t + d * Q, Q, d_query_products_ + column, C,
+                    chunk_.num_queries);
         store(tile, out, C);
       });
     }
@@ -377,7 +390,8 @@ class BackwardPass {
   HWY_NOINLINE void find_dq(const float* HWY_RESTRICT states) {
     if (chunk_.gated()) std::fill(d_log_queries_, d_log_queries_ + Q, 0.0f);
     size_t column = 0;
-    for (; column + kPanel <= chunk_.padded_queries(); column += kPanel) find_dq_columns<kVecs>(states, column);
+    for (; column + kPanel <= chunk_.padded_queries(); column += kPanel)
+      find_dq_columns<kVecs>(states, column);
     for (; column < chunk_.num_queries; column += kLanes) find_dq_columns<1>(states, column);
   }
 
@@ -387,8 +401,8 @@ class BackwardPass {
       Tile<rows(), W> tile;
       set_zero(tile);
       for (size_t p = 0; p < plan_.panels; ++p)
-        add_product(tile, states + (p * in_.K + d) * kPanel, kPanel, d_o_t_ + p * kPanel * Q + column, Q,
-                    kPanel);
+        add_product(tile, states + (p * in_.K + d) * kPanel, kPanel,
+                    d_o_t_ + p * kPanel * Q + column, Q, kPanel);
       if (chunk_.gated()) {
         scale_columns(tile, chunk_.query_from_start + column);
         add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
@@ -401,12 +415,12 @@ class BackwardPass {
 
   // sums[column] += sum_r tile[r][column] b[r stride + column]
   template <size_t R, size_t W>
-  HWY_INLINE void add_column_dots(const Tile<R, W>& tile, const float* HWY_RESTRICT b, size_t stride,
-                                  float* HWY_RESTRICT sums) {
+  HWY_INLINE void add_column_dots(const Tile<R, W>& tile, const float* HWY_RESTRICT b,
+                                  size_t stride, float* HWY_RESTRICT sums) {
     DP_UNROLL for (size_t c = 0; c < W; ++c) {
       Vec sum = hn::LoadU(kTag, sums + c * kLanes);
-      DP_UNROLL for (size_t r = 0; r < R; ++r)
-        sum = hn::MulAdd(tile.v[r][c], hn::LoadU(kTag, b + r * stride + c * kLanes), sum);
+      DP_UNROLL for (size_t r = 0; r < R; ++r) sum =
+          hn::MulAdd(tile.v[r][c], hn::LoadU(kTag, b + r * stride + c * kLanes), sum);
       hn::StoreU(sum, kTag, sums + c * kLanes);
     }
   }
@@ -417,14 +431,17 @@ class BackwardPass {
     Vec dot = hn::Zero(kTag);
     for (size_t x = 0; x < plan_.state_size; x += kLanes)
       dot = hn::MulAdd(hn::LoadU(kTag, states + x), hn::LoadU(kTag, d_states + x), dot);
-    double later = static_cast<double>(chunk_.total_decay()) * hn::GetLane(hn::SumOfLanes(kTag, dot));
-    for (size_t r = 0; r < chunk_.num_queries; ++r) d_log_[chunk_.query_step(r)] += d_log_queries_[r];
+    double later =
+        static_cast<double>(chunk_.total_decay()) * hn::GetLane(hn::SumOfLanes(kTag, dot));
+    for (size_t r = 0; r < chunk_.num_queries; ++r)
+      d_log_[chunk_.query_step(r)] += d_log_queries_[r];
     for (size_t i = 0; i < chunk_.steps; ++i) later += d_log_to_end_[i];
     for (size_t i = chunk_.steps; i-- > 0;) {
       later += d_log_[i] + d_log_from_start_[i] - d_log_to_end_[i];
       const size_t step = chunk_.begin + i;
       if (step % in_.N == 0)
-        out_.dlog_gate[(chunk_.first_token + step / in_.N) * in_.H + chunk_.h] = static_cast<float>(later);
+        out_.dlog_gate[(chunk_.first_token + step / in_.N) * in_.H + chunk_.h] =
+            static_cast<float>(later);
     }
   }
 
@@ -448,8 +465,7 @@ class BackwardPass {
 };
 
 void chunk_backward_target(const DeltaProductInputs& inputs, const ChunkPlan& plan,
-                           const Slice& slice, const BackwardWork& work,
-                           const float* saved,
+                           const Slice& slice, const BackwardWork& work, const float* saved,
                            const DeltaProductGradients& gradients, const SweepBuffers* buffers) {
   BackwardPass(inputs, plan, slice, saved, gradients, buffers).run(work);
 }

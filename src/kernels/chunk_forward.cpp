@@ -39,7 +39,8 @@ class ForwardPass {
                  : last + (h - slice_.head_begin) * plan_.state_size;
     };
     for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
-      const float* initial = in.state == nullptr ? nullptr : in.state + (slice_.sequence * in.H + h) * size;
+      const float* initial =
+          in.state == nullptr ? nullptr : in.state + (slice_.sequence * in.H + h) * size;
       pack_state(initial, in.K, in.V, slice_.panel_begin, slice_.panel_end, slot(h, 0));
     }
     for (size_t c = 0; c < chunks; ++c)
@@ -84,7 +85,8 @@ class ForwardPass {
     const size_t panel_size = chunk_.in.K * kPanel;
     triangles_.find();
     if (chunk_.gated())
-      scale_columns(chunk_.keys_t, chunk_.to_end, chunk_.in.K, chunk_.C, chunk_.steps, keys_to_end_);
+      scale_columns(chunk_.keys_t, chunk_.to_end, chunk_.in.K, chunk_.C, chunk_.steps,
+                    keys_to_end_);
     const size_t tiles = (chunk_.steps + chunk_.num_queries + chunk_.in.K) / kMaxRows<kVecs> + 1;
     prefetcher_.start((slice_.panel_end - slice_.panel_begin) * tiles);
     for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p) {
@@ -96,7 +98,8 @@ class ForwardPass {
   }
 
   // updates = beta e, e = v - decayed S^T k - sum_{j<i} L_ij u_j, for one panel of columns.
-  HWY_NOINLINE void find_updates(const float* HWY_RESTRICT state, size_t p, float* HWY_RESTRICT errors) {
+  HWY_NOINLINE void find_updates(const float* HWY_RESTRICT state, size_t p,
+                                 float* HWY_RESTRICT errors) {
     const DeltaProductInputs& in = chunk_.in;
     const size_t C = chunk_.C;
     const float* values = in.v + chunk_.rows.step_row * in.V + p * kPanel;

@@ -24,7 +24,9 @@ struct SweepBuffers {
   float* d_updates = nullptr;  // [slots][panels][C][kPanel], gradient of each step's u = beta e
   bool every_chunk = false;    // slots for every chunk (and one state more), else two to alternate
 
-  size_t state_slot(size_t before_chunk) const { return every_chunk ? before_chunk : before_chunk % 2; }
+  size_t state_slot(size_t before_chunk) const {
+    return every_chunk ? before_chunk : before_chunk % 2;
+  }
   size_t update_slot(size_t chunk) const { return every_chunk ? chunk : 0; }
 };
 

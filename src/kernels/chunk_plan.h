@@ -14,20 +14,24 @@ namespace dp {
 // would all fall into the same few cache sets.
 inline constexpr size_t kPanel = 16;
 
-constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+constexpr size_t round_up(size_t n, size_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
 
 /// Steps are the N T factors of a sequence in order; a chunk is up to C consecutive ones. Chunks ignore
 /// token boundaries (any N works): token t is read out in the chunk that holds its last step.
 struct ChunkPlan {
   explicit ChunkPlan(const DeltaProductInputs& inputs);
 
-  size_t C;         // steps per chunk, a multiple of kPanel
-  size_t panels;    // ceil(V / kPanel)
-  size_t state_size;   // floats of one state in panels: panels * K * kPanel
-  size_t errors_size;  // floats of one chunk's errors in panels: panels * C * kPanel
+  size_t C;                         // steps per chunk, a multiple of kPanel
+  size_t panels;                    // ceil(V / kPanel)
+  size_t state_size;                // floats of one state in panels: panels * K * kPanel
+  size_t errors_size;               // floats of one chunk's errors in panels: panels * C * kPanel
   std::vector<size_t> first_chunk;  // [num_sequences+1], chunks before each sequence (of one head)
 
-  size_t num_chunks(size_t sequence) const { return first_chunk[sequence + 1] - first_chunk[sequence]; }
+  size_t num_chunks(size_t sequence) const {
+    return first_chunk[sequence + 1] - first_chunk[sequence];
+  }
 };
 
 /// What a forward pass saves of one head of one sequence: the state before each chunk, and of each
@@ -39,11 +43,11 @@ struct SavedHead {
 };
 
 template <class Float>
-SavedHead<Float> saved_head(Float* saved, const ChunkPlan& plan, size_t H, size_t sequence, size_t head) {
+SavedHead<Float> saved_head(Float* saved, const ChunkPlan& plan, size_t H, size_t sequence,
+                            size_t head) {
   if (saved == nullptr) return {};
   const size_t chunk_size = plan.state_size + plan.errors_size;
-  const size_t chunks_before =
-      plan.first_chunk[sequence] * H + plan.num_chunks(sequence) * head;
+  const size_t chunks_before = plan.first_chunk[sequence] * H + plan.num_chunks(sequence) * head;
   Float* begin = saved + chunks_before * chunk_size;
   return {begin, begin + plan.num_chunks(sequence) * plan.state_size};
 }

@@ -33,7 +33,8 @@ std::vector<Slice> make_slices(const DeltaProductInputs& in, size_t panels, int 
   for (size_t s = 0; s < in.num_sequences; ++s)
     for (size_t g = 0; g < groups; ++g)
       for (size_t i = 0; i < cuts; ++i)
-        out.push_back({s, in.H * g / groups, in.H * (g + 1) / groups, panels * i / cuts, panels * (i + 1) / cuts});
+        out.push_back({s, in.H * g / groups, in.H * (g + 1) / groups, panels * i / cuts,
+                       panels * (i + 1) / cuts});
   return out;
 }
 

@@ -68,8 +68,18 @@ struct Problem {
   }
 
   DeltaProductInputs inputs() const {
-    return {shape.lengths.size(), offsets.data(), shape.N, shape.H, shape.K, shape.V, scale,
-            q.data(), k.data(), v.data(), beta.data(), shape.gated ? log_gate.data() : nullptr,
+    return {shape.lengths.size(),
+            offsets.data(),
+            shape.N,
+            shape.H,
+            shape.K,
+            shape.V,
+            scale,
+            q.data(),
+            k.data(),
+            v.data(),
+            beta.data(),
+            shape.gated ? log_gate.data() : nullptr,
             shape.state ? state.data() : nullptr};
   }
 
@@ -80,8 +90,13 @@ struct Problem {
   void forward_backward(Executor& executor) {
     Floats saved(delta_product_saved_size(inputs()), kNaN);
     delta_product_forward(inputs(), o.data(), final_state.data(), saved.data(), executor);
-    const DeltaProductGradients gradients{d_o.data(), d_final.data(), dq.data(), dk.data(), dv.data(),
-                                          dbeta.data(), shape.gated ? dlog_gate.data() : nullptr,
+    const DeltaProductGradients gradients{d_o.data(),
+                                          d_final.data(),
+                                          dq.data(),
+                                          dk.data(),
+                                          dv.data(),
+                                          dbeta.data(),
+                                          shape.gated ? dlog_gate.data() : nullptr,
                                           dstate.data()};
     delta_product_backward(inputs(), saved.data(), gradients, executor);
   }
@@ -109,7 +124,8 @@ struct Problem {
 };
 
 // Rows first .. first+count-1 of one head from an array [rows, H, width].
-std::vector<double> head_rows(const Floats& x, size_t first, size_t count, size_t H, size_t h, size_t width) {
+std::vector<double> head_rows(const Floats& x, size_t first, size_t count, size_t H, size_t h,
+                              size_t width) {
   std::vector<double> out;
   if (x.empty()) return out;
   for (size_t row = first; row < first + count; ++row) {
@@ -142,19 +158,32 @@ void expect_matches_reference(const Problem& p, bool with_gradients, double tole
   for (size_t n = 0; n < s.lengths.size(); ++n) {
     for (size_t h = 0; h < s.H; ++h) {
       const size_t first = static_cast<size_t>(p.offsets[n]), T = static_cast<size_t>(s.lengths[n]);
-      const auto per_token = [&](const Floats& x, size_t width) { return head_rows(x, first, T, s.H, h, width); };
+      const auto per_token = [&](const Floats& x, size_t width) {
+        return head_rows(x, first, T, s.H, h, width);
+      };
       const auto per_step = [&](const Floats& x, size_t width) {
         return head_rows(x, first * s.N, T * s.N, s.H, h, width);
       };
-      const auto per_sequence = [&](const Floats& x) { return head_rows(x, n, 1, s.H, h, s.K * s.V); };
-      const ReferenceInputs in{T, s.N, s.K, s.V, p.scale, per_token(p.q, s.K), per_step(p.k, s.K),
-                               per_step(p.v, s.V), per_step(p.beta, 1), per_token(p.log_gate, 1),
+      const auto per_sequence = [&](const Floats& x) {
+        return head_rows(x, n, 1, s.H, h, s.K * s.V);
+      };
+      const ReferenceInputs in{T,
+                               s.N,
+                               s.K,
+                               s.V,
+                               p.scale,
+                               per_token(p.q, s.K),
+                               per_step(p.k, s.K),
+                               per_step(p.v, s.V),
+                               per_step(p.beta, 1),
+                               per_token(p.log_gate, 1),
                                per_sequence(p.state)};
       const ReferenceOutputs want = reference_forward(in);
       o.add(per_token(p.o, s.V), want.o);
       state.add(per_sequence(p.final_state), want.state);
       if (!with_gradients) continue;
-      const ReferenceInputs d = reference_backward(in, per_token(p.d_o, s.V), per_sequence(p.d_final));
+      const ReferenceInputs d =
+          reference_backward(in, per_token(p.d_o, s.V), per_sequence(p.d_final));
       dq.add(per_token(p.dq, s.K), d.q);
       dk.add(per_step(p.dk, s.K), d.k);
       dv.add(per_step(p.dv, s.V), d.v);
@@ -177,19 +206,13 @@ constexpr double kTolerance = 5e-6;  // with these sizes and gates; measured: at
 
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> all = {
-      {{1}, 1, 1, 1, 1, true, true},
-      {{3}, 2, 1, 1, 5},
-      {{5, 0, 1}, 2, 3, 3, 2, true, true},
-      {{17}, 1, 2, 16, 16, false, true},
-      {{33, 31}, 2, 2, 32, 32, true, false},
-      {{40}, 3, 1, 17, 37, true, true},
-      {{9, 50, 2}, 4, 1, 60, 32, true, true},
-      {{65}, 2, 1, 64, 61, false, false},
-      {{7}, 19, 1, 12, 20, true, true},    // more factors than a chunk has steps
-      {{2}, 70, 1, 64, 16, true, false},
-      {{41}, 1, 1, 129, 48, true, true},
-      {{40}, 2, 1, 270, 16, true, true},
-      {{100}, 1, 2, 96, 96, true, true},
+      {{1}, 1, 1, 1, 1, true, true},          {{3}, 2, 1, 1, 5},
+      {{5, 0, 1}, 2, 3, 3, 2, true, true},    {{17}, 1, 2, 16, 16, false, true},
+      {{33, 31}, 2, 2, 32, 32, true, false},  {{40}, 3, 1, 17, 37, true, true},
+      {{9, 50, 2}, 4, 1, 60, 32, true, true}, {{65}, 2, 1, 64, 61, false, false},
+      {{7}, 19, 1, 12, 20, true, true},  // more factors than a chunk has steps
+      {{2}, 70, 1, 64, 16, true, false},      {{41}, 1, 1, 129, 48, true, true},
+      {{40}, 2, 1, 270, 16, true, true},      {{100}, 1, 2, 96, 96, true, true},
   };
   return all;
 }
@@ -258,7 +281,8 @@ TEST_P(EveryTarget, ResultsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget,
+                         testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
 
 TEST(DeltaProduct, ScalarTargetIsAmongThoseTested) {
@@ -285,7 +309,8 @@ TEST(DeltaProduct, NaNReachesOnlyWhatDependsOnIt) {
     for (size_t t = 0; t < 50; ++t)
       for (size_t c = 0; c < 24; ++c) {
         const size_t i = t * 24 + c;
-        SCOPED_TRACE(testing::Message() << "NaN at token " << token << ", output " << t << ", column " << c);
+        SCOPED_TRACE(testing::Message()
+                     << "NaN at token " << token << ", output " << t << ", column " << c);
         if (t < token || c != 5) {
           EXPECT_EQ(value.o[i], clean.o[i]);
         }
@@ -329,7 +354,8 @@ TEST(DeltaProduct, AnInfinitelyNegativeGateForgetsEverything) {
   Problem whole(shape);
   whole.log_gate.assign(20, -0.1f);
   whole.log_gate[7] = -INFINITY;
-  std::fill(whole.d_o.begin(), whole.d_o.begin() + 7 * 8, 0.0f);  // the loss looks at tokens 7 and on
+  std::fill(whole.d_o.begin(), whole.d_o.begin() + 7 * 8,
+            0.0f);  // the loss looks at tokens 7 and on
   whole.forward_backward(serial);
   Problem tail({{13}, 2, 1, 8, 8, false, false});
   std::copy(whole.q.begin() + 7 * 8, whole.q.end(), tail.q.begin());
@@ -340,10 +366,34 @@ TEST(DeltaProduct, AnInfinitelyNegativeGateForgetsEverything) {
   tail.log_gate.assign(13, -0.1f);
   tail.forward(serial);
   for (size_t i = 0; i < tail.o.size(); ++i) EXPECT_NEAR(tail.o[i], whole.o[7 * 8 + i], 1e-5);
-  for (const Floats* gradient : {&whole.dq, &whole.dk, &whole.dv, &whole.dbeta, &whole.dlog_gate, &whole.dstate})
+  for (const Floats* gradient :
+       {&whole.dq, &whole.dk, &whole.dv, &whole.dbeta, &whole.dlog_gate, &whole.dstate})
     for (const float x : *gradient) ASSERT_TRUE(std::isfinite(x));
   EXPECT_EQ(whole.dlog_gate[7], 0);
   for (const float x : whole.dstate) EXPECT_EQ(x, 0);
+}
+
+// Without values to write, no token makes the state larger, whatever the betas in [0,2] and gates are.
+TEST(DeltaProduct, NoTokenExpandsTheState) {
+  SerialExecutor serial;
+  const auto norm = [](const Floats& x) {
+    double sum = 0;
+    for (const float value : x) sum += double(value) * value;
+    return std::sqrt(sum);
+  };
+  for (const bool gated : {false, true})
+    for (const int64_t tokens : {1, 40}) {  // the one-token step, and chunks
+      Problem problem({{tokens}, 3, 1, 24, 20, gated, true});
+      std::fill(problem.v.begin(), problem.v.end(), 0.0f);
+      for (int round = 0; round < 50; ++round) {
+        const double before = norm(problem.state);
+        problem.forward(serial);
+        EXPECT_LE(norm(problem.final_state), before * (1 + 1e-6))
+            << "tokens " << tokens << " round " << round;
+        problem.state = problem.final_state;
+        std::rotate(problem.k.begin(), problem.k.begin() + 24, problem.k.end());
+      }
+    }
 }
 
 // Reflections keep the state's norm: no step expands, over a million of them.
@@ -360,7 +410,8 @@ TEST(DeltaProduct, ReflectionsKeepTheNormForAMillionSteps) {
   for (size_t a = 0; a < K; ++a)
     for (size_t b = 0; b < K; ++b) {
       double sum = 0;
-      for (size_t d = 0; d < K; ++d) sum += double(problem.final_state[d * K + a]) * problem.final_state[d * K + b];
+      for (size_t d = 0; d < K; ++d)
+        sum += double(problem.final_state[d * K + a]) * problem.final_state[d * K + b];
       EXPECT_NEAR(sum, a == b ? 1.0 : 0.0, 1e-3);
     }
 }

@@ -20,7 +20,8 @@ std::vector<double> transposed_times(const Matrix& S, const double* x, size_t K,
 }
 
 // One factor: S += beta k (v - S^T k)^T. Returns the prediction error v - S^T k.
-std::vector<double> update(Matrix& S, const double* k, const double* v, double beta, size_t K, size_t V) {
+std::vector<double> update(Matrix& S, const double* k, const double* v, double beta, size_t K,
+                           size_t V) {
   std::vector<double> error = transposed_times(S, k, K, V);
   for (size_t b = 0; b < V; ++b) error[b] = v[b] - error[b];
   for (size_t a = 0; a < K; ++a)

@@ -17,7 +17,9 @@ ReferenceInputs random_inputs(size_t T, size_t N, size_t K, size_t V) {
     for (double& value : x) value = normal(rng);
     return x;
   };
-  ReferenceInputs in{T, N, K, V, 0.3, draw(T * K), draw(T * N * K), draw(T * N * V), draw(T * N), draw(T), draw(K * V)};
+  ReferenceInputs in{
+      T,           N,       K,          V, 0.3, draw(T * K), draw(T * N * K), draw(T * N * V),
+      draw(T * N), draw(T), draw(K * V)};
   for (double& g : in.log_gate) g = -g * g;
   return in;
 }
@@ -41,7 +43,8 @@ TEST(Reference, BetaOneWritesTheValue) {
 
 TEST(Reference, GradientsMatchFiniteDifferences) {
   ReferenceInputs in = random_inputs(4, 2, 3, 2);
-  const std::vector<double> d_o = random_inputs(8, 1, 1, 1).q, d_state = random_inputs(6, 1, 1, 1).q;
+  const std::vector<double> d_o = random_inputs(8, 1, 1, 1).q,
+                            d_state = random_inputs(6, 1, 1, 1).q;
   const auto loss = [&] {
     const ReferenceOutputs out = reference_forward(in);
     double sum = 0;
@@ -50,7 +53,8 @@ TEST(Reference, GradientsMatchFiniteDifferences) {
     return sum;
   };
   const ReferenceInputs d = reference_backward(in, d_o, d_state);
-  const auto check = [&](std::vector<double>& x, const std::vector<double>& gradient, const char* what) {
+  const auto check = [&](std::vector<double>& x, const std::vector<double>& gradient,
+                         const char* what) {
     ASSERT_EQ(x.size(), gradient.size()) << what;
     for (size_t i = 0; i < x.size(); ++i) {
       const double h = 1e-5, old = x[i];
@@ -59,7 +63,8 @@ TEST(Reference, GradientsMatchFiniteDifferences) {
       x[i] = old - h;
       const double down = loss();
       x[i] = old;
-      EXPECT_NEAR(gradient[i], (up - down) / (2 * h), 1e-6 * (1 + std::abs(gradient[i]))) << what << "[" << i << "]";
+      EXPECT_NEAR(gradient[i], (up - down) / (2 * h), 1e-6 * (1 + std::abs(gradient[i])))
+          << what << "[" << i << "]";
     }
   };
   check(in.q, d.q, "q");

@@ -10,7 +10,8 @@ namespace dp {
 class Scratch {
  public:
   explicit Scratch(size_t floats)
-      : memory_(static_cast<float*>(std::aligned_alloc(kAlignment, rounded(floats) * sizeof(float)))),
+      : memory_(
+            static_cast<float*>(std::aligned_alloc(kAlignment, rounded(floats) * sizeof(float)))),
         next_(memory_.get()),
         end_(next_ + rounded(floats)) {
     if (!memory_) throw std::bad_alloc();

@@ -28,7 +28,8 @@ float dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, size_t n) {
   const size_t lanes = hn::Lanes(d);
   auto sum = hn::Zero(d);
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes) sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+  for (; i + lanes <= n; i += lanes)
+    sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
   float total = hn::GetLane(hn::SumOfLanes(d, sum));
   for (; i < n; ++i) total += a[i] * b[i];
   return total;
@@ -53,8 +54,8 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
   using Vec = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   Vec products[G + 1][W];  // S^T k_j, and last S^T q
-  DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j)
-    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) products[j][w] = hn::Zero(d);
+  DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) DP_UNROLL_STEP for (size_t w = 0; w < W; ++w)
+      products[j][w] = hn::Zero(d);
   const float* q = g.q != nullptr ? g.q : g.k[0];
   const float* row = state + column;
   for (size_t a = 0; a < g.K; ++a, row += g.V) {
@@ -62,7 +63,8 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
     DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) s[w] = hn::LoadU(d, row + w * lanes);
     DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) {
       const Vec x = hn::Set(d, j == G ? q[a] : g.k[j][a]);
-      DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) products[j][w] = hn::MulAdd(x, s[w], products[j][w]);
+      DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) products[j][w] =
+          hn::MulAdd(x, s[w], products[j][w]);
     }
   }
   const Vec gate = hn::Set(d, g.gate);
@@ -70,16 +72,16 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
   DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) {
     DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
       Vec e = hn::NegMulAdd(gate, products[j][w], hn::LoadU(d, g.v[j] + column + w * lanes));
-      DP_UNROLL_STEP for (size_t l = 0; l < j; ++l)
-        e = hn::NegMulAdd(hn::Set(d, g.key_products[j][l]), u[l][w], e);
+      DP_UNROLL_STEP for (size_t l = 0; l < j; ++l) e =
+          hn::NegMulAdd(hn::Set(d, g.key_products[j][l]), u[l][w], e);
       u[j][w] = hn::Mul(hn::Set(d, g.beta[j]), e);
     }
   }
   if (g.q != nullptr) {
     DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
       Vec sum = hn::Mul(gate, products[G][w]);
-      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j)
-        sum = hn::MulAdd(hn::Set(d, g.query_products[j]), u[j][w], sum);
+      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) sum =
+          hn::MulAdd(hn::Set(d, g.query_products[j]), u[j][w], sum);
       hn::StoreU(hn::Mul(hn::Set(d, g.scale), sum), d, o + column + w * lanes);
     }
   }
@@ -89,25 +91,30 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
   for (size_t a = 0; a < g.K; ++a, row += g.V, out += g.V) {
     DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
       Vec s = hn::Mul(gate, hn::LoadU(d, row + w * lanes));
-      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) s = hn::MulAdd(hn::Set(d, g.k[j][a]), u[j][w], s);
+      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) s =
+          hn::MulAdd(hn::Set(d, g.k[j][a]), u[j][w], s);
       hn::StoreU(s, d, out + w * lanes);
     }
   }
 }
 
 template <size_t G>
-void step_group(const Group& g, size_t begin, size_t end, const float* state, float* out, float* o) {
+void step_group(const Group& g, size_t begin, size_t end, const float* state, float* out,
+                float* o) {
   const hn::CappedTag<float, 16> d;
   const hn::CappedTag<float, 1> one;
-  constexpr size_t W = G <= 2 ? 4 : 2;  // (G + 1) W accumulators and W rows of the state in registers
+  constexpr size_t W =
+      G <= 2 ? 4 : 2;  // (G + 1) W accumulators and W rows of the state in registers
   const size_t lanes = hn::Lanes(d);
   size_t column = begin;
-  for (; column + W * lanes <= end; column += W * lanes) step_columns<G, W>(d, g, column, state, out, o);
+  for (; column + W * lanes <= end; column += W * lanes)
+    step_columns<G, W>(d, g, column, state, out, o);
   for (; column + lanes <= end; column += lanes) step_columns<G, 1>(d, g, column, state, out, o);
   for (; column < end; ++column) step_columns<G, 1>(one, g, column, state, out, o);
 }
 
-void step_head(const DeltaProductInputs& in, const Slice& slice, size_t h, float* o, float* state_out) {
+void step_head(const DeltaProductInputs& in, const Slice& slice, size_t h, float* o,
+               float* state_out) {
   const size_t K = in.K, V = in.V, token = static_cast<size_t>(in.offsets[slice.sequence]);
   const size_t begin = slice.panel_begin * kPanel, end = std::min(V, slice.panel_end * kPanel);
   const size_t head = slice.sequence * in.H + h;
@@ -132,16 +139,25 @@ void step_head(const DeltaProductInputs& in, const Slice& slice, size_t h, float
       if (last) g.query_products[j] = dot(g.k[j], g.q, K);
     }
     switch (size) {
-      case 1: step_group<1>(g, begin, end, state, out, o + gate_row * V); break;
-      case 2: step_group<2>(g, begin, end, state, out, o + gate_row * V); break;
-      case 3: step_group<3>(g, begin, end, state, out, o + gate_row * V); break;
-      default: step_group<4>(g, begin, end, state, out, o + gate_row * V); break;
+      case 1:
+        step_group<1>(g, begin, end, state, out, o + gate_row * V);
+        break;
+      case 2:
+        step_group<2>(g, begin, end, state, out, o + gate_row * V);
+        break;
+      case 3:
+        step_group<3>(g, begin, end, state, out, o + gate_row * V);
+        break;
+      default:
+        step_group<4>(g, begin, end, state, out, o + gate_row * V);
+        break;
     }
     state = out;  // the next group starts where this one ended
   }
 }
 
-void step_forward_target(const DeltaProductInputs& in, const Slice& slice, float* o, float* state_out) {
+void step_forward_target(const DeltaProductInputs& in, const Slice& slice, float* o,
+                         float* state_out) {
   for (size_t h = slice.head_begin; h < slice.head_end; ++h) step_head(in, slice, h, o, state_out);
 }
 
@@ -152,7 +168,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace dp {
 HWY_EXPORT(step_forward_target);
-void step_forward(const DeltaProductInputs& inputs, const Slice& slice, float* o, float* state_out) {
+void step_forward(const DeltaProductInputs& inputs, const Slice& slice, float* o,
+                  float* state_out) {
   HWY_DYNAMIC_DISPATCH(step_forward_target)(inputs, slice, o, state_out);
 }
 }  // namespace dp

@@ -43,9 +43,8 @@ struct Tile {
 
 // Loops over a tile's rows and vectors must be unrolled, or the tile lives in memory.
 #define DP_UNROLL _Pragma("GCC unroll 32")
-#define DP_FOR_TILE(r, c)                  \
-  DP_UNROLL for (size_t r = 0; r < R; ++r) \
-  DP_UNROLL for (size_t c = 0; c < W; ++c)
+#define DP_FOR_TILE(r, c) \
+  DP_UNROLL for (size_t r = 0; r < R; ++r) DP_UNROLL for (size_t c = 0; c < W; ++c)
 
 template <size_t R, size_t W>
 HWY_INLINE void set_zero(Tile<R, W>& tile) {
@@ -113,7 +112,8 @@ HWY_INLINE void add_product(Tile<R, W>& tile, const float* HWY_RESTRICT a, size_
   for (size_t p = 0; p < count; ++p, b += b_stride) {
     Vec bv[W];
     load_row(bv, b);
-    DP_UNROLL for (size_t r = 0; r < R; ++r) add_scaled<kSubtract>(tile.v[r], a[r * a_stride + p], bv);
+    DP_UNROLL for (size_t r = 0; r < R; ++r)
+        add_scaled<kSubtract>(tile.v[r], a[r * a_stride + p], bv);
   }
 }
 
@@ -174,7 +174,8 @@ HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stri
 #if HWY_TARGET == HWY_SCALAR
   for (size_t c = 0; c < kBlockColumns; ++c)
     for (size_t r = 0; r < 4; ++r)
-      to[c * to_stride + r] = kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
+      to[c * to_stride + r] =
+          kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
 #else
   const hn::FixedTag<float, kBlockColumns> d;
   const hn::FixedTag<float, 4> d4;
@@ -204,8 +205,9 @@ HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stri
 /// to[c][r] = from[r][c], times factors[r] if kScale. Goes along the rows of `from`, four at a time, or
 /// with kAlongColumns along the rows of `to`: whichever are far apart in memory.
 template <bool kScale = false, bool kAlongColumns = false>
-inline void transpose(const float* HWY_RESTRICT from, size_t from_stride, size_t rows, size_t columns,
-                      float* HWY_RESTRICT to, size_t to_stride, const float* factors = nullptr) {
+inline void transpose(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
+                      size_t columns, float* HWY_RESTRICT to, size_t to_stride,
+                      const float* factors = nullptr) {
   const size_t block_rows = rows / 4 * 4, block_columns = columns / kBlockColumns * kBlockColumns;
   const auto block = [&](size_t r, size_t c) HWY_ATTR {
     transpose_block<kScale>(from + r * from_stride + c, from_stride, kScale ? factors + r : nullptr,
@@ -221,7 +223,8 @@ inline void transpose(const float* HWY_RESTRICT from, size_t from_stride, size_t
   const auto edge = [&](size_t r_begin, size_t r_end, size_t c_begin) {
     for (size_t r = r_begin; r < r_end; ++r)
       for (size_t c = c_begin; c < columns; ++c)
-        to[c * to_stride + r] = kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
+        to[c * to_stride + r] =
+            kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
   };
   if (block_columns < columns) edge(0, block_rows, block_columns);
   if (block_rows < rows) edge(block_rows, rows, 0);
