@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "kernels/chunk_plan.h"
 #include "kernels/scratch.h"
@@ -103,7 +104,8 @@ struct Chunk {
         from_start(scratch.take(C)),
         to_end(scratch.take(C)),
         query_from_start(scratch.take(Q)),
-        scales(scratch.take(Q)) {
+        scales(scratch.take(Q)),
+        first_query_after_(C) {
     std::fill(scales, scales + Q, inputs.scale);
   }
 
@@ -121,12 +123,21 @@ struct Chunk {
     clear_columns(queries_t, Q, num_queries, padded_queries());
     for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[rows.step_row + i * in.H];
     for (size_t i = steps; i < padded_steps(); ++i) beta[i] = 0;
+    size_t query = 0,
+           factor =
+               begin % in.N;  // of step i: the first query that sees it, its place in the token
+    for (size_t i = 0; i < steps; ++i) {
+      first_query_after_[i] = query;
+      if (++factor == in.N) factor = 0, ++query;
+    }
     if (gated()) find_decays();
   }
 
   bool gated() const { return in.log_gate != nullptr; }
   size_t padded_steps() const { return round_up(steps, kPanel); }
   size_t padded_queries() const { return round_up(num_queries, kLanes); }
+  /// The first query that sees step i; it may be beyond the chunk.
+  size_t first_query_after(size_t i) const { return first_query_after_[i]; }
   /// The last step that query r sees.
   size_t query_step(size_t r) const { return (rows.first_query + r + 1) * in.N - 1 - begin; }
   /// Product of all decays of the chunk.
@@ -168,6 +179,8 @@ struct Chunk {
     for (size_t r = 0; r < num_queries; ++r) query_from_start[r] = from_start[query_step(r)];
     for (size_t r = num_queries; r < padded_queries(); ++r) query_from_start[r] = 0;
   }
+
+  std::vector<size_t> first_query_after_;  // [C]
 };
 
 /// Decays from step j (row) to later moments (columns): out[j][m] is the product of all decays after

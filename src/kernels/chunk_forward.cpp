@@ -97,6 +97,9 @@ class ForwardPass {
     }
   }
 
+  // The products below are functions of their own, never inlined into one body: there GCC 12 spills
+  // around their loops.
+
   // updates = beta e, e = v - decayed S^T k - sum_{j<i} L_ij u_j, for one panel of columns.
   HWY_NOINLINE void find_updates(const float* HWY_RESTRICT state, size_t p,
                                  float* HWY_RESTRICT errors) {

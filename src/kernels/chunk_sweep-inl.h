@@ -1,0 +1,127 @@
+// The part of the backward pass that runs from chunk to chunk, one panel of columns at a time:
+//   dU = K dS' + P^T dO - L^T dV,  dV = diag(beta) dU   by backward substitution
+//   dS = dS' + Q^T dO - K^T dV
+// dS' is the gradient of the state after the chunk; derivation in docs/math/chunk.md.
+#if defined(DP_KERNELS_CHUNK_SWEEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DP_KERNELS_CHUNK_SWEEP_INL_H_
+#undef DP_KERNELS_CHUNK_SWEEP_INL_H_
+#else
+#define DP_KERNELS_CHUNK_SWEEP_INL_H_
+#endif
+
+#include <utility>
+
+#include "kernels/chunk-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dp::HWY_NAMESPACE {
+
+class ChunkSweep {
+ public:
+  static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
+    return Scratch::rounded(C * kPanel) + Scratch::rounded(C * in.K) +
+           Scratch::rounded(Chunk::query_capacity(in, C) * in.K);
+  }
+
+  ChunkSweep(const Chunk& chunk, const Triangles& triangles, RowPrefetcher& prefetcher,
+             Scratch& scratch)
+      : chunk_(chunk),
+        triangles_(triangles),
+        prefetcher_(prefetcher),
+        C(chunk.C),
+        Q(chunk.Q),
+        d_values_(scratch.take(C * kPanel)),
+        keys_from_start_(scratch.take(C * chunk.in.K)),
+        queries_from_start_(scratch.take(Q * chunk.in.K)) {}
+
+  /// After the chunk and its triangles have been prepared.
+  void prepare() {
+    if (!chunk_.gated()) return;
+    const size_t K = chunk_.in.K;
+    scale_columns(chunk_.keys_t, chunk_.from_start, K, C, chunk_.steps, keys_from_start_);
+    scale_columns(chunk_.queries_t, chunk_.query_from_start, K, Q, chunk_.num_queries,
+                  queries_from_start_);
+  }
+
+  /// dU of one panel from dS' and dO, and d_values() = dV = beta dU.
+  HWY_NOINLINE void find_d_updates(const float* HWY_RESTRICT d_state, const float* HWY_RESTRICT d_o,
+                                   float* HWY_RESTRICT d_updates) {
+    const size_t steps = chunk_.steps;
+    for_tiles_reversed(steps, [&](auto rows, size_t i) HWY_ATTR {
+      constexpr size_t R = rows();
+      prefetcher_.advance();
+      Tile<R> x;
+      set_zero(x);
+      add_product_t(x, chunk_.keys_t + i, C, d_state, kPanel, chunk_.in.K);
+      if (chunk_.gated()) scale_rows(x, chunk_.to_end + i);
+      add_d_o(x, i, d_o);
+      add_product<true>(x, triangles_.keys_to_keys + i * C + i + R, C, d_values_ + (i + R) * kPanel,
+                        kPanel, steps - i - R);
+      finish_rows(x, i, std::make_index_sequence<R>());
+      store(x, d_updates + i * kPanel, kPanel);
+    });
+  }
+
+  /// [C,kPanel] of the last panel.
+  const float* d_values() const { return d_values_; }
+
+  /// dS = decayed dS' + Q^T dO - K^T dV of the same panel.
+  HWY_NOINLINE void retreat(const float* HWY_RESTRICT after, const float* HWY_RESTRICT d_o,
+                            float* HWY_RESTRICT before) {
+    const float* keys = chunk_.gated() ? keys_from_start_ : chunk_.keys_t;
+    const float* queries = chunk_.gated() ? queries_from_start_ : chunk_.queries_t;
+    const float decay = chunk_.total_decay();
+    for_tiles(chunk_.in.K, [&](auto rows, size_t d) HWY_ATTR {
+      prefetcher_.advance();
+      Tile<rows()> tile;
+      load(tile, after + d * kPanel, kPanel);
+      if (chunk_.gated()) scale_all(tile, decay);
+      add_product(tile, queries + d * Q, Q, d_o, kPanel, chunk_.num_queries);
+      add_product<true>(tile, keys + d * C, C, d_values_, kPanel, chunk_.steps);
+      store(tile, before + d * kPanel, kPanel);
+    });
+  }
+
+ private:
+  // x += P^T dO: queries that the tile's last step is seen by see all of it; the rest row by row.
+  template <size_t R>
+  HWY_INLINE void add_d_o(Tile<R>& x, size_t i, const float* HWY_RESTRICT d_o) {
+    const float* products = triangles_.keys_to_queries + i * Q;
+    const size_t common = std::min(chunk_.first_query_after(i + R - 1), chunk_.num_queries);
+    add_product(x, products + common, Q, d_o + common * kPanel, kPanel,
+                chunk_.num_queries - common);
+    DP_UNROLL for (size_t r = 0; r + 1 < R; ++r) {
+      for (size_t query = chunk_.first_query_after(i + r); query < common; ++query) {
+        Vec row[kVecs];
+        load_row(row, d_o + query * kPanel);
+        add_scaled<false>(x.v[r], products[r * Q + query], row);
+      }
+    }
+  }
+
+  // The triangle inside a tile: row R-1 is final; each final row is taken from those before it.
+  template <size_t R, size_t... kRows>
+  HWY_INLINE void finish_rows(Tile<R>& x, size_t i, std::index_sequence<kRows...>) {
+    (finish_row<R - 1 - kRows>(x, i), ...);
+  }
+  template <size_t r, size_t R>
+  HWY_INLINE void finish_row(Tile<R>& x, size_t i) {
+    Vec dv[kVecs];
+    DP_UNROLL for (size_t c = 0; c < kVecs; ++c) {
+      dv[c] = hn::Mul(hn::Set(kTag, chunk_.beta[i + r]), x.v[r][c]);
+      hn::StoreU(dv[c], kTag, d_values_ + (i + r) * kPanel + c * kLanes);
+    }
+    DP_UNROLL for (size_t earlier = 0; earlier < r; ++earlier)
+        add_scaled<true>(x.v[earlier], triangles_.keys_to_keys[(i + earlier) * C + i + r], dv);
+  }
+
+  const Chunk& chunk_;
+  const Triangles& triangles_;
+  RowPrefetcher& prefetcher_;
+  const size_t C, Q;
+  float *const d_values_, *const keys_from_start_, *const queries_from_start_;
+};
+
+}  // namespace dp::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // DP_KERNELS_CHUNK_SWEEP_INL_H_
