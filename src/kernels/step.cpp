@@ -20,6 +20,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr size_t kMaxGroup = 4;
+// Rows of the state ahead of use: a block's rows are V apart, more than hardware prefetching follows.
+constexpr size_t kAhead = 6, kLine = 64 / sizeof(float);
 
 #define DP_UNROLL_STEP _Pragma("GCC unroll 8")
 
@@ -48,7 +50,7 @@ struct Group {
 };
 
 // Columns [column, column + W lanes) of the state.
-template <size_t G, size_t W, class D>
+template <size_t G, size_t W, bool kGated, class D>
 HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* state, float* out,
                              float* o) {
   using Vec = hn::Vec<D>;
@@ -59,6 +61,7 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
   const float* q = g.q != nullptr ? g.q : g.k[0];
   const float* row = state + column;
   for (size_t a = 0; a < g.K; ++a, row += g.V) {
+    for (size_t c = 0; c < W * lanes; c += kLine) __builtin_prefetch(row + kAhead * g.V + c);
     Vec s[W];
     DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) s[w] = hn::LoadU(d, row + w * lanes);
     DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) {
@@ -89,16 +92,18 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
   row = state + column;
   out += column;
   for (size_t a = 0; a < g.K; ++a, row += g.V, out += g.V) {
+    Vec keys[G];  // loaded before the stores, which the compiler must assume to overwrite them
+    DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) keys[j] = hn::Set(d, g.k[j][a]);
     DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
-      Vec s = hn::Mul(gate, hn::LoadU(d, row + w * lanes));
-      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) s =
-          hn::MulAdd(hn::Set(d, g.k[j][a]), u[j][w], s);
+      Vec s = hn::LoadU(d, row + w * lanes);
+      if (kGated) s = hn::Mul(gate, s);
+      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) s = hn::MulAdd(keys[j], u[j][w], s);
       hn::StoreU(s, d, out + w * lanes);
     }
   }
 }
 
-template <size_t G>
+template <size_t G, bool kGated>
 void step_group(const Group& g, size_t begin, size_t end, const float* state, float* out,
                 float* o) {
   const hn::CappedTag<float, 16> d;
@@ -108,9 +113,16 @@ void step_group(const Group& g, size_t begin, size_t end, const float* state, fl
   const size_t lanes = hn::Lanes(d);
   size_t column = begin;
   for (; column + W * lanes <= end; column += W * lanes)
-    step_columns<G, W>(d, g, column, state, out, o);
-  for (; column + lanes <= end; column += lanes) step_columns<G, 1>(d, g, column, state, out, o);
-  for (; column < end; ++column) step_columns<G, 1>(one, g, column, state, out, o);
+    step_columns<G, W, kGated>(d, g, column, state, out, o);
+  for (; column + lanes <= end; column += lanes)
+    step_columns<G, 1, kGated>(d, g, column, state, out, o);
+  for (; column < end; ++column) step_columns<G, 1, kGated>(one, g, column, state, out, o);
+}
+
+template <size_t G>
+void step_group(const Group& g, bool gated, size_t begin, size_t end, const float* state,
+                float* out, float* o) {
+  (gated ? step_group<G, true> : step_group<G, false>)(g, begin, end, state, out, o);
 }
 
 void step_head(const DeltaProductInputs& in, const Slice& slice, size_t h, float* o,
@@ -128,7 +140,8 @@ void step_head(const DeltaProductInputs& in, const Slice& slice, size_t h, float
   for (size_t first = 0; first < in.N; first += kMaxGroup) {
     const size_t size = std::min(kMaxGroup, in.N - first);
     const bool last = first + size == in.N;
-    g.gate = first == 0 && in.log_gate != nullptr ? std::exp(in.log_gate[gate_row]) : 1.0f;
+    const bool gated = first == 0 && in.log_gate != nullptr;  // once per token
+    g.gate = gated ? std::exp(in.log_gate[gate_row]) : 1.0f;
     g.q = last ? in.q + gate_row * K : nullptr;
     for (size_t j = 0; j < size; ++j) {
       const size_t row = (token * in.N + first + j) * in.H + h;
@@ -140,16 +153,16 @@ void step_head(const DeltaProductInputs& in, const Slice& slice, size_t h, float
     }
     switch (size) {
       case 1:
-        step_group<1>(g, begin, end, state, out, o + gate_row * V);
+        step_group<1>(g, gated, begin, end, state, out, o + gate_row * V);
         break;
       case 2:
-        step_group<2>(g, begin, end, state, out, o + gate_row * V);
+        step_group<2>(g, gated, begin, end, state, out, o + gate_row * V);
         break;
       case 3:
-        step_group<3>(g, begin, end, state, out, o + gate_row * V);
+        step_group<3>(g, gated, begin, end, state, out, o + gate_row * V);
         break;
       default:
-        step_group<4>(g, begin, end, state, out, o + gate_row * V);
+        step_group<4>(g, gated, begin, end, state, out, o + gate_row * V);
         break;
     }
     state = out;  // the next group starts where this one ended
