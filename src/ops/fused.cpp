@@ -5,19 +5,14 @@
 #include "kernels/delta_product.h"
 #include "ops/aten_executor.h"
 #include "ops/implementations.h"
+#include "ops/kernel_tensors.h"
+#include "ops/once_differentiable.h"
 
 namespace dp {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// What a kernel reads: contiguous float32. Undefined stays undefined.
-at::Tensor for_kernel(const at::Tensor& x) {
-  return x.defined() ? x.detach().to(at::kFloat).contiguous().resolve_neg() : x;
-}
-
-const float* data(const at::Tensor& x) { return x.defined() ? x.data_ptr<float>() : nullptr; }
 
 // DeltaProductInputs and the memory it points into.
 class KernelInputs {
@@ -101,22 +96,6 @@ variable_list backward(const DeltaProductArguments& a, const at::Tensor& saved,
   return grads;
 }
 
-// Torch's C++ interface has no once_differentiable. Under create_graph this node records that the
-// gradients depend on `sources`, and throws when somebody differentiates them; otherwise it records
-// nothing.
-struct OnceDifferentiable : torch::autograd::Function<OnceDifferentiable> {
-  static variable_list forward(AutogradContext*, at::TensorList /*sources*/,
-                               const std::function<variable_list()>& compute) {
-    return compute();
-  }
-  static variable_list backward(AutogradContext*, const variable_list&) {
-    TORCH_CHECK(
-        false,
-        "delta_product: implementation \"fused\" can be differentiated only once; for second "
-        "derivatives pass implementation \"chunked\" or \"reference\".");
-  }
-};
-
 struct FusedFunction : torch::autograd::Function<FusedFunction> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
                                const at::Tensor& v, const at::Tensor& beta,
@@ -149,14 +128,13 @@ struct FusedFunction : torch::autograd::Function<FusedFunction> {
     a.B = a.q.size(0), a.T = a.q.size(1), a.H = a.q.size(2), a.K = a.q.size(3);
     a.N = a.k.size(2), a.V = a.v.size(4);
 
-    variable_list sources;
-    for (const variable_list& list : {saved, d_outputs})
-      for (const at::Tensor& x : list)
-        if (x.defined()) sources.push_back(x);
-    const std::function<variable_list()> compute = [&] {
-      return dp::backward(a, saved[6], d_outputs[0], d_outputs[1]);
-    };
-    const variable_list grads = OnceDifferentiable::apply(at::TensorList(sources), compute);
+    variable_list sources = saved;
+    sources.insert(sources.end(), d_outputs.begin(), d_outputs.end());
+    const variable_list grads = once_differentiable(
+        sources,
+        "delta_product: implementation \"fused\" can be differentiated only once; for second "
+        "derivatives pass implementation \"chunked\" or \"reference\".",
+        [&] { return dp::backward(a, saved[6], d_outputs[0], d_outputs[1]); });
     return {grads[0],
             grads[1],
             grads[2],

@@ -1,0 +1,44 @@
+// Causal depthwise convolution over time, SiLU and L2 norm of each head in one pass over memory, in
+// float32: forward and backward.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "base/executor.h"
+
+namespace dp {
+
+/// The inputs. Sequences lie end to end, as in kernels/delta_product.h: sequence s is tokens
+/// offsets[s] .. offsets[s+1]-1. All arrays are contiguous.
+struct ShortConvInputs {
+  size_t num_sequences = 0;
+  const int64_t* offsets = nullptr;  // [num_sequences+1], starts at 0, never decreases
+  size_t C = 1;                      // channels
+  size_t W = 0;                      // taps; 0 without a convolution
+  size_t head_size = 0;              // channels of a head, a divisor of C; 0 without a norm
+  const float* x = nullptr;          // [tokens,C]
+  const float* weight = nullptr;     // [C,W], the current token's tap last
+  const float* bias = nullptr;       // [C], or null for zeros; only with a convolution
+  const float* history = nullptr;  // [num_sequences,W,C] before each sequence's first token, oldest
+                                   // first, or null for zeros; only with a convolution
+};
+
+/// With tokens before a sequence's start taken from its history:
+///   z_t = bias + sum_w weight[:,w] x_{t-(W-1)+w}   (z = x without a convolution)
+///   s_t = z_t sigmoid(z_t),   y_t = s_t / sqrt(|s_t|^2 + 1e-6) per head   (y = s without a norm)
+void short_conv_forward(const ShortConvInputs& inputs, float* y, Executor& executor);
+
+/// Gradients of sum(y dy). Every output is overwritten; all but dx may be null. z is computed anew, so
+/// that a forward pass keeps nothing.
+struct ShortConvGradients {
+  const float* dy = nullptr;  // [tokens,C]
+  float* dx = nullptr;        // as x
+  float* dweight = nullptr;   // as weight
+  float* dbias = nullptr;     // as bias
+  float* dhistory = nullptr;  // as history; its oldest row is never read, so its gradient is 0
+};
+
+void short_conv_backward(const ShortConvInputs& inputs, const ShortConvGradients& gradients,
+                         Executor& executor);
+
+}  // namespace dp
