@@ -1,5 +1,6 @@
 # Headers, libraries and a package for find_package(deltaproduct): targets deltaproduct::base,
-# ::kernels and, when libtorch was used, ::io and ::ops.
+# ::kernels and, when libtorch was used, ::io, ::ops, ::nn, ::infer and
+# ::train.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -7,11 +8,13 @@ set(DP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/deltaproduct)
 set(DP_INSTALL_TARGETS dp_base dp_kernels)
 set(DP_INSTALL_FOLDERS base kernels)
 if(DP_TORCH)
-  list(APPEND DP_INSTALL_TARGETS dp_torch dp_io dp_ops)
-  list(APPEND DP_INSTALL_FOLDERS io ops)
+  list(APPEND DP_INSTALL_TARGETS dp_torch dp_io dp_ops dp_nn dp_infer dp_train)
+  list(APPEND DP_INSTALL_FOLDERS io ops nn infer train)
   file(RELATIVE_PATH DP_LIBRARIES_FROM_PROGRAM /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-  set_target_properties(dp PROPERTIES INSTALL_RPATH "$ORIGIN/${DP_LIBRARIES_FROM_PROGRAM}")
+  set_target_properties(dp PROPERTIES INSTALL_RPATH
+    "$ORIGIN/${DP_LIBRARIES_FROM_PROGRAM};${DP_OPENBLAS_DIR}")
   install(TARGETS dp RUNTIME)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs DESTINATION ${CMAKE_INSTALL_DATADIR}/deltaproduct)
 endif()
 
 install(TARGETS ${DP_INSTALL_TARGETS} EXPORT deltaproduct)

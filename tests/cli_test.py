@@ -36,9 +36,10 @@ class Usage(Case):
         for arguments in ([], ["--help"]):
             result = dp(*arguments)
             self.assertEqual(result.returncode, 0)
-            for command in ("demo", "test", "bench", "selfcheck"):
+            for command in ("demo", "test", "info", "match", "generate", "convert", "bench", "selfcheck"):
                 self.assertRegex(result.stdout, rf"(?m)^  {command} ")
-        for command in (["demo"], ["bench"], ["bench", "op"], ["selfcheck"]):
+        for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "decode"], ["selfcheck"],
+                        ["info"], ["match"], ["generate"], ["convert"]):
             result = dp(*command, "--help")
             self.assertEqual(result.returncode, 0)
             self.assertIn("Usage: dp " + " ".join(command), result.stdout)
@@ -78,11 +79,11 @@ class Selfcheck(Case):
         result = dp("selfcheck", "--fixtures", GOLDEN, "--json", output)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         lines = result.stdout.splitlines()
-        self.assertEqual(lines[-1], "5 passed, 0 failed")
+        self.assertEqual(lines[-1], "10 passed, 0 failed")
         self.assertRegex(result.stdout, r"(?m)^PASS op_1_n1_T1: largest relative error \S+e-\d+ in \w+ of ")
-        self.assertEqual(sum(line.startswith("SKIP model_") for line in lines), 5)
+        self.assertRegex(result.stdout, r"(?m)^PASS model_a_gated_n2: largest error \S+e-\d+ in \w+ of ")
         report = json.loads(output.read_text())
-        self.assertEqual((report["passed"], report["failed"], report["skipped"]), (5, 0, 5))
+        self.assertEqual((report["passed"], report["failed"]), (10, 0))
         self.assertEqual(len(report["files"]), 10)
 
     def change(self, edit):
@@ -127,12 +128,140 @@ class Selfcheck(Case):
             header["x"] = header.pop("dbeta")
         self.assert_one_failed(self.change(rename), "has no tensor 'dbeta'")
 
+    def change_model(self, name, edit):
+        """selfcheck of a model one of whose files went through edit(header, data)."""
+        target = self.folder / "model_x"
+        shutil.copytree(GOLDEN / "model_a_gated_n2", target)
+        content = (target / name).read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        header, data = json.loads(content[8:8 + length]), bytearray(content[8 + length:])
+        edit(header, data)
+        header = json.dumps(header).encode()
+        (target / name).write_bytes(len(header).to_bytes(8, "little") + header + data)
+        result = dp("selfcheck", "--fixtures", self.folder)
+        shutil.rmtree(target)
+        self.assertEqual(result.returncode, 1, result)
+        self.assertEqual(result.stdout.splitlines()[-1], "0 passed, 1 failed")
+        return result.stdout.splitlines()[0]
+
+    def test_wrong_model_fails(self):
+        def flip(tensor):
+            def edit(header, data):
+                data[header[tensor]["data_offsets"][0] + 3] ^= 0x80
+            return edit
+        for tensor in ("logits", "hidden.1", "prompt_logits", "state0", "conv0_k"):
+            with self.subTest(tensor):
+                self.assertIn(f" in {tensor} of ", self.change_model("expected.safetensors", flip(tensor)))
+        self.assertIn("FAIL model_x: ", self.change_model("model.safetensors", flip("model.layers.1.attn.A_log")))
+
+        def other_token(header, data):
+            data[header["greedy_ids"]["data_offsets"][0]] ^= 1
+        self.assertIn("greedy continuation", self.change_model("expected.safetensors", other_token))
+
+        def rename(header, data):
+            header["model.layers.0.attn.x_proj.weight"] = header.pop("model.layers.0.attn.b_proj.weight")
+        self.assertIn("'model.layers.0.attn.b_proj.weight'", self.change_model("model.safetensors", rename))
+
     def test_directories_without_fixtures(self):
         self.assert_refused(dp("selfcheck", "--fixtures", self.folder / "missing"), "missing' is not a directory")
         self.assert_refused(dp("selfcheck", "--fixtures", self.folder), "holds no op_*.safetensors")
         (self.folder / "model_x").mkdir()
         result = dp("selfcheck", "--fixtures", self.folder)
-        self.assertEqual((result.returncode, result.stdout.splitlines()[-1]), (0, "0 passed, 0 failed"))
+        self.assertEqual((result.returncode, result.stdout.splitlines()[-1]), (1, "0 passed, 1 failed"))
+
+
+class Models(Case):
+    MODEL = GOLDEN / "model_a_gated_n2"
+
+    def test_info(self):
+        output = self.folder / "x.json"
+        result = dp("info", "392m_n2", "--json", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("392318976  392.3M", result.stdout)
+        self.assertIn("DeltaProduct_2 [-1,1], 24 layers of width 1024, 8 heads of 128", result.stdout)
+        report = json.loads(output.read_text())
+        self.assertEqual(report["parameters"], 392318976)
+        self.assertEqual(sum(report[part] for part in ("embeddings", "mixers", "mlps", "norms", "head")), 392318976)
+        self.assertEqual(dp("info", self.MODEL).returncode, 0)
+        self.assertEqual(dp("info", self.MODEL / "config.json").returncode, 0)
+        self.assert_refused(dp("info", "393m"), "'393m' is neither", "392m_n2")
+        (self.folder / "config.json").write_text('{"model_type": "gated_deltaproduct", "num_heads": -1}')
+        self.assert_refused(dp("info", self.folder), "config.json: field 'num_heads' is '-1', expected an integer")
+
+    def test_match(self):
+        output = self.folder / "config.json"
+        result = dp("match", "--target", "392M", "--num-householder", 3, "--by", "heads", "--out", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("hidden 1024, 24 layers, 6 heads of 128", result.stdout)
+        self.assertIn("392.4M", dp("info", output).stdout)
+        for by in ("head-dim", "mlp"):
+            report = self.folder / "x.json"
+            result = dp("match", "--target", "20M", "--num-householder", 2, "--by", by, "--vocab-size", 1000,
+                        "--json", report)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertLess(abs(json.loads(report.read_text())["deviation"]), 0.01)
+        self.assert_refused(dp("match", "--target", "many"), "'many' is not a count")
+
+    def test_generate(self):
+        result = dp("generate", self.MODEL, "--ids", "1 5 7", "--max-tokens", 8)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        tokens = result.stdout.split()
+        self.assertEqual(len(tokens), 8)
+        self.assertEqual(dp("generate", self.MODEL, "--ids", "1,5,7", "--max-tokens", 8).stdout, result.stdout)
+        stopped = dp("generate", self.MODEL, "--ids", "1 5 7", "--stop", tokens[3]).stdout.split()
+        self.assertEqual(stopped, tokens[:tokens.index(tokens[3])])
+        sampled = [dp("generate", self.MODEL, "--ids", "1", "--temperature", 1.5, "--top-p", 0.9, "--top-k", 50,
+                      "--repetition-penalty", 1.1, "--seed", seed, "--ignore-eos").stdout for seed in (1, 1, 2)]
+        self.assertEqual(sampled[0], sampled[1])
+        self.assertNotEqual(sampled[0], sampled[2])
+
+    def test_generate_goes_on_from_a_saved_state(self):
+        whole = dp("generate", self.MODEL, "--ids", "1 5 7", "--max-tokens", 8).stdout.split()
+        state = self.folder / "state"
+        first = dp("generate", self.MODEL, "--ids", "1 5 7", "--max-tokens", 5, "--state", state).stdout.split()
+        second = dp("generate", self.MODEL, "--max-tokens", 3, "--state", state).stdout.split()
+        self.assertEqual(first + second, whole)
+        result = dp("generate", GOLDEN / "model_c_noconv_n1", "--ids", "1", "--state", state)
+        self.assert_refused(result, "saved with another model")
+
+    def test_generate_refuses(self):
+        self.assert_refused(dp("generate", self.MODEL), "prompt has no tokens")
+        self.assert_refused(dp("generate", self.MODEL, "--ids", "1 97"), "tokens must be from 0 to 96, got 97")
+        self.assert_refused(dp("generate", self.MODEL, "--ids", "1 x 2"), "'x'", "character 3")
+        self.assert_refused(dp("generate", self.folder, "--ids", "1"), "is no model")
+        self.assert_refused(dp("generate", self.MODEL, "--ids", "1", "--top-p", 2), "top_p")
+
+    def test_convert_and_back(self):
+        for name, layout in (("model_a_gated_n2", "legacy"), ("model_legacy_deltaproduct_n3", "current")):
+            source, there, back = GOLDEN / name, self.folder / "there", self.folder / "back"
+            self.assertEqual(dp("convert", source, there, "--layout", layout).returncode, 0)
+            other = "current" if layout == "legacy" else "legacy"
+            self.assertEqual(dp("convert", there, back, "--layout", other).returncode, 0)
+            for model in (there, back):
+                shutil.copy(source / "expected.safetensors", model)
+                model.rename(self.folder / ("model_" + model.name))
+            result = dp("selfcheck", "--fixtures", self.folder)
+            self.assertEqual(result.stdout.splitlines()[-1], "2 passed, 0 failed", result.stdout)
+            for model in ("model_there", "model_back"):
+                shutil.rmtree(self.folder / model)
+
+    def test_convert_to_bfloat16(self):
+        target = self.folder / "half"
+        self.assertEqual(dp("convert", self.MODEL, target, "--dtype", "bf16").returncode, 0)
+        sizes = [(folder / "model.safetensors").stat().st_size for folder in (self.MODEL, target)]
+        self.assertLess(sizes[1], 0.6 * sizes[0])
+        self.assertEqual(json.loads((target / "config.json").read_text())["torch_dtype"], "bfloat16")
+        self.assertEqual(dp("generate", target, "--ids", "1 5 7", "--max-tokens", 3).returncode, 0)
+
+    def test_convert_refuses(self):
+        self.assert_refused(dp("convert", self.MODEL, self.folder), "exists already")
+        self.assert_refused(dp("convert", self.folder / "none", self.folder / "x"), "none' is no model")
+        broken = self.folder / "broken"
+        shutil.copytree(self.MODEL, broken)
+        weights = broken / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-1])
+        self.assert_refused(dp("convert", broken, self.folder / "x"), "model.safetensors")
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["broken"])
 
 
 class Bench(Case):
@@ -162,6 +291,32 @@ class Bench(Case):
         peer = json.loads(output.read_text())["rows"][0]["peer"]
         for key in ("loop_forward_ms", "loop_forward_backward_ms", "chunked_forward_ms", "chunked_forward_backward_ms"):
             self.assertGreater(peer[key], 0, key)
+
+
+    def test_train_beside_its_products_and_pytorch(self):
+        config = json.loads((ROOT / "configs/state_tracking.json").read_text())
+        config.update(hidden_size=16, num_heads=2, head_dim=8, vocab_size=11)
+        path, output = self.folder / "config.json", self.folder / "x.json"
+        path.write_text(json.dumps(config))
+        result = dp("bench", "train", "--model", path, "--batch", 2, "--length", 20, "--seconds", 0, "--peer", "torch",
+                    "--json", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        row, = json.loads(output.read_text())["rows"]
+        self.assertEqual((row["B"], row["T"], row["n"]), (2, 20, 2))
+        self.assertAlmostEqual(row["ratio"], row["step_ms"] / row["products_ms"])
+        self.assertAlmostEqual(row["speedup"], row["peer_ms"] / row["step_ms"])
+
+    def test_decode_beside_memory(self):
+        output = self.folder / "x.json"
+        model = GOLDEN / "model_b_deltaproduct_n3_tied"
+        result = dp("bench", "decode", "--model", model, "--load-model", model, "--seconds", 0, "--json", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(output.read_text())
+        self.assertEqual([row["weights"] for row in report["rows"]], ["float32", "bfloat16"])
+        for row in report["rows"]:
+            moved = row["tokens_per_second"] * row["bytes_per_token"]
+            self.assertAlmostEqual(row["ratio"], moved / row["read_bytes_per_second"])
+        self.assertGreater(report["load"]["first_token_seconds"], 0)
 
 
 class Demo(Case):

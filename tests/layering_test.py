@@ -10,7 +10,10 @@ ALLOWED = {
     "kernels": (("base",), False),
     "io": (("base",), True),
     "ops": (("kernels", "base"), True),
-    "cli": (("io", "ops", "kernels", "base"), True),
+    "nn": (("ops", "io", "base"), True),
+    "infer": (("nn", "ops", "io", "base"), True),
+    "train": (("nn", "ops", "io", "kernels", "base"), True),
+    "cli": (("train", "infer", "nn", "io", "ops", "kernels", "base"), True),
 }
 TORCH = ("torch", "ATen", "c10", "caffe2")
 

@@ -1,14 +1,33 @@
 // dp bench: the benchmarks, one subcommand each.
 #include <CLI/App.hpp>
+#include <utility>
+#include <vector>
 
 #include "cli/command.h"
 
 namespace dp::cli {
+namespace {
+
+std::pair<CLI::App*, Run> add(CLI::App& app, const char* name, const char* help,
+                              Run (*add_options)(CLI::App&)) {
+  CLI::App* subcommand = app.add_subcommand(name, help);
+  return {subcommand, add_options(*subcommand)};
+}
+
+}  // namespace
 
 Run add_bench(CLI::App& app) {
   app.require_subcommand(1);
-  return add_bench_op(
-      *app.add_subcommand("op", "the operator against sgemm, per shape, and one decoding step"));
+  const std::vector<std::pair<CLI::App*, Run>> benchmarks = {
+      add(app, "op", "the operator against sgemm, per shape, and one decoding step", add_bench_op),
+      add(app, "train", "training steps against their matrix products alone", add_bench_train),
+      add(app, "decode", "generating tokens against this machine's memory bandwidth",
+          add_bench_decode)};
+  return [benchmarks] {
+    for (const auto& [subcommand, run] : benchmarks)
+      if (subcommand->parsed()) return run();
+    return 0;
+  };
 }
 
 }  // namespace dp::cli

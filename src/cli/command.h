@@ -17,6 +17,8 @@ using Run = std::function<int()>;
 #undef DP_COMMAND
 #undef DP_SCRIPT_COMMAND
 Run add_bench_op(CLI::App& app);
+Run add_bench_train(CLI::App& app);
+Run add_bench_decode(CLI::App& app);
 
 /// --json FILE
 class JsonOption {

@@ -1,6 +1,6 @@
 #include "cli/machine.h"
 
-#include <cblas-openblas.h>
+#include <cblas.h>
 
 #include <algorithm>
 #include <fstream>
@@ -12,6 +12,14 @@ namespace dp::cli {
 namespace {
 
 constexpr int kSgemmSize = 2048;
+
+using ReadLoop = uint64_t (*)(const uint64_t* words, size_t count);
+
+uint64_t read_loop_baseline(const uint64_t* words, size_t count) {
+  uint64_t result = 0;
+  for (size_t i = 0; i < count; ++i) result ^= words[i];
+  return result;
+}
 
 using ScaleLoop = void (*)(float* values, size_t size, float factor);
 
@@ -26,10 +34,21 @@ __attribute__((target("avx2"))) void scale_loop_avx2(float* values, size_t size,
   for (size_t i = 0; i < size; ++i) values[i] *= factor;
 }
 
+__attribute__((target("avx2"))) uint64_t read_loop_avx2(const uint64_t* words, size_t count) {
+  uint64_t result = 0;
+  for (size_t i = 0; i < count; ++i) result ^= words[i];
+  return result;
+}
+
+ReadLoop choose_read_loop() {
+  return __builtin_cpu_supports("avx2") ? read_loop_avx2 : read_loop_baseline;
+}
+
 ScaleLoop choose_scale_loop() {
   return __builtin_cpu_supports("avx2") ? scale_loop_avx2 : scale_loop_baseline;
 }
 #else
+ReadLoop choose_read_loop() { return read_loop_baseline; }
 ScaleLoop choose_scale_loop() { return scale_loop_baseline; }
 #endif
 
@@ -73,6 +92,19 @@ void scale_in_place(float* values, size_t size, size_t parts, float factor, Exec
     const size_t begin = size * part / parts, end = size * (part + 1) / parts;
     loop(values + begin, end - begin, factor);
   });
+}
+
+uint64_t read_memory(const uint64_t* words, size_t count, Executor& executor) {
+  static const ReadLoop loop = choose_read_loop();
+  const auto parts = static_cast<size_t>(executor.num_threads());
+  std::vector<uint64_t> results(parts);
+  executor.run(parts, [&](size_t part) {
+    const size_t begin = count * part / parts, end = count * (part + 1) / parts;
+    results[part] = loop(words + begin, end - begin);
+  });
+  uint64_t result = 0;
+  for (const uint64_t x : results) result ^= x;
+  return result;
 }
 
 }  // namespace dp::cli

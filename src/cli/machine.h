@@ -1,6 +1,7 @@
 // What this machine can do, as a measure for what we do.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
@@ -39,5 +40,9 @@ class Sgemm {
 
 /// The limit for one decoding step: values *= factor, one task for each of `parts` equal parts.
 void scale_in_place(float* values, size_t size, size_t parts, float factor, Executor& executor);
+
+/// The limit for decoding a large model: a plain pass over `count` words, a task per thread. Returns
+/// their exclusive or, so that nothing can be left out.
+uint64_t read_memory(const uint64_t* words, size_t count, Executor& executor);
 
 }  // namespace dp::cli

@@ -1,5 +1,5 @@
 #include <ATen/Parallel.h>
-#include <cblas-openblas.h>
+#include <cblas.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>

@@ -16,6 +16,7 @@ namespace {
 constexpr const char* kPython =
     "/usr/bin/python3";  // the one that Debian's python3-torch belongs to
 constexpr const char* kScript = DP_SOURCE_DIR "/bench/torch_peer.py";
+constexpr const char* kTrainingScript = DP_SOURCE_DIR "/bench/torch_training_peer.py";
 
 std::string shell_quoted(const std::string& text) {
   std::string result = "'";
@@ -31,14 +32,14 @@ std::string output_of(const std::string& command) {
   while (const size_t size = std::fread(buffer, 1, sizeof buffer, pipe))
     output.append(buffer, size);
   if (const int status = pclose(pipe); status != 0)
-    throw std::runtime_error("bench/torch_peer.py failed; its messages are above");
+    throw std::runtime_error("the PyTorch peer failed; its messages are above");
   return output;
 }
 
 }  // namespace
 
 void require_torch_peer() {
-  for (const char* path : {kPython, kScript})
+  for (const char* path : {kPython, kScript, kTrainingScript})
     if (!std::filesystem::exists(path))
       throw InputError(std::string("--peer torch needs ") + quote(path) + ", which does not exist");
 }
@@ -55,6 +56,20 @@ std::vector<nlohmann::ordered_json> run_torch_peer(const std::vector<OpShape>& s
     throw std::runtime_error(
         "bench/torch_peer.py printed something other than one row for each shape");
   return result["rows"];
+}
+
+double run_torch_training(const std::string& config_json, int64_t batch, int64_t length,
+                          int threads) {
+  const std::string command = std::string(kPython) + " " + shell_quoted(kTrainingScript) +
+                              " --config " + shell_quoted(config_json) + " --batch " +
+                              std::to_string(batch) + " --length " + std::to_string(length) +
+                              " --threads " + std::to_string(threads);
+  std::fflush(stdout);
+  const auto result =
+      nlohmann::ordered_json::parse(output_of(command), nullptr, /*allow_exceptions=*/false);
+  if (!result.is_object() || !result.contains("step_ms") || !result["step_ms"].is_number())
+    throw std::runtime_error("bench/torch_training_peer.py printed no step_ms");
+  return result["step_ms"].get<double>();
 }
 
 }  // namespace dp::cli

@@ -1,17 +1,23 @@
-// The same recurrence in PyTorch, timed by bench/torch_peer.py in a Python process.
+// The same recurrence, and the same model, in PyTorch, timed by bench/*.py in a Python process.
 #pragma once
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "cli/op_bench.h"
 
 namespace dp::cli {
 
-/// Throws InputError unless there are an interpreter and the script.
+/// Throws InputError unless there are an interpreter and the scripts.
 void require_torch_peer();
 
 /// One object per shape: loop_forward_ms, loop_forward_backward_ms, chunked_forward_ms,
 /// chunked_forward_backward_ms, null where it would have taken too long.
 std::vector<nlohmann::ordered_json> run_torch_peer(const std::vector<OpShape>& shapes, int threads);
+
+/// Milliseconds of a training step of the model that `config_json` describes.
+double run_torch_training(const std::string& config_json, int64_t batch, int64_t length,
+                          int threads);
 
 }  // namespace dp::cli

@@ -1,22 +1,16 @@
 #include "io/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <tuple>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "io/json.h"
+#include "io/mapped_file.h"
 
 namespace dp {
 
@@ -64,28 +58,6 @@ std::optional<uint64_t> num_bytes(const std::vector<int64_t>& shape, size_t size
   for (const int64_t extent : shape)
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) return std::nullopt;
   return bytes;
-}
-
-// Parses text that must hold one JSON value, in which no object may name a field twice (the parser
-// alone would keep the last one silently).
-json parse_json(std::string_view text, const std::string& file) {
-  std::vector<std::set<std::string>> open_objects;
-  const auto check = [&](int, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::object_start) open_objects.emplace_back();
-    if (event == json::parse_event_t::object_end) open_objects.pop_back();
-    if (event == json::parse_event_t::key &&
-        !open_objects.back().insert(value.get<std::string>()).second)
-      fail(file, "the header names " + quote(value.get<std::string>()) + " twice");
-    return true;
-  };
-  try {
-    return json::parse(text, check);
-  } catch (const json::exception& error) {
-    const std::string_view what =
-        error.what();  // "[json.exception.parse_error.101] parse error at ..."
-    fail(file, "the header is not valid JSON: " +
-                   std::string(what.substr(std::min(what.find("] ") + 2, what.size()))));
-  }
 }
 
 std::vector<uint64_t> unsigned_numbers(const json& field) {
@@ -182,26 +154,6 @@ void check_layout(const std::string& file, std::span<const std::byte> data,
                    " of the data, but the file goes on to byte " + std::to_string(data.size()));
 }
 
-std::span<const std::byte> map_file(const std::filesystem::path& path,
-                                    std::shared_ptr<const void>& mapping) {
-  const std::string file = quote(path.string());
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw InputError("cannot open " + file + ": " + std::strerror(errno));
-  const std::shared_ptr<void> closer(nullptr, [fd](void*) { close(fd); });
-  struct stat status {};
-  if (fstat(fd, &status) != 0)
-    throw InputError("cannot read " + file + ": " + std::strerror(errno));
-  if (!S_ISREG(status.st_mode))
-    throw InputError("cannot read " + file + ": it is not a regular file");
-  const auto size = static_cast<size_t>(status.st_size);
-  if (size == 0) return {};
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-  if (memory == MAP_FAILED) throw InputError("cannot map " + file + ": " + std::strerror(errno));
-  mapping =
-      std::shared_ptr<const void>(memory, [memory, size](const void*) { munmap(memory, size); });
-  return {static_cast<const std::byte*>(memory), size};
-}
-
 }  // namespace
 
 size_t size_of(DType dtype) { return row_of(dtype).size; }
@@ -226,7 +178,7 @@ std::vector<TensorEntry> parse_safetensors(std::span<const std::byte> bytes,
     fail(file, "not a safetensors file: the header does not begin with '{'");
 
   const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
-  const json fields = parse_json(header, file);
+  const json fields = parse_json(header, file, "the header");
   std::vector<TensorEntry> entries;
   for (const auto& [name, description] : fields.items()) {
     if (name != kMetadata) {
@@ -241,8 +193,9 @@ std::vector<TensorEntry> parse_safetensors(std::span<const std::byte> bytes,
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
-  const std::span<const std::byte> bytes = map_file(path, mapping_);
-  entries_ = parse_safetensors(bytes, path.string(), &metadata_);
+  const MappedFile file = map_file(path);
+  mapping_ = file.mapping;
+  entries_ = parse_safetensors(file.bytes, path.string(), &metadata_);
   for (size_t i = 0; i < entries_.size(); ++i) index_[entries_[i].name] = i;
 }
 
@@ -278,7 +231,13 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorEntr
     header[entry.name] = {
         {"dtype", name_of(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {begin, end}}};
   }
-  std::string text = header.dump();
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const json::exception&) {
+    throw std::invalid_argument("write_safetensors: " + quote(path.string()) +
+                                " would need a name that is not valid UTF-8");
+  }
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const uint64_t length = text.size();
 

@@ -18,11 +18,19 @@ std::string read_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+std::string make_length(uint64_t length) {
+  return {reinterpret_cast<const char*>(&length), sizeof length};
+}
+
 // A file: the length of the header, the header, `data_bytes` zeros.
 std::string make_file(const std::string& header, size_t data_bytes) {
-  const uint64_t length = header.size();
-  std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
-  return bytes + header + std::string(data_bytes, '\0');
+  return make_length(header.size()) + header + std::string(data_bytes, '\0');
+}
+
+std::string repeat(const std::string& text, int count) {
+  std::string result;
+  for (int i = 0; i < count; ++i) result += text;
+  return result;
 }
 
 std::vector<TensorEntry> parse(const std::string& bytes, TensorMetadata* metadata = nullptr) {
@@ -88,6 +96,7 @@ TEST_F(SafetensorsTest, RefusesToWriteWhatItCouldNotRead) {
   EXPECT_THROW(write_safetensors(path, {{"a", DType::kF32, {5}, data}}), std::invalid_argument);
   EXPECT_THROW(write_safetensors(path, {{"a", DType::kF32, {-2, -2}, data}}),
                std::invalid_argument);
+  EXPECT_THROW(write_safetensors(path, {{"\xff", DType::kF32, {4}, data}}), std::invalid_argument);
   EXPECT_THROW(write_safetensors(folder_ / "missing" / "a", {}), InputError);
   EXPECT_TRUE(fs::is_empty(folder_));
 }
@@ -140,6 +149,11 @@ TEST(ParseSafetensors, RefusesMalformedFiles) {
       {"empty file", "", "0 bytes"},
       {"length cut off", good.substr(0, 7), "7 bytes"},
       {"length without end", huge_length + "{}", "claims a header of 18446744073709551615"},
+      {"length just beyond the limit", make_length(100'000'001) + std::string(100, '{'),
+       "claims a header of 100000001 bytes, the limit is 100000000"},
+      {"length one beyond the end", make_length(good.size() - 8 + 1) + good.substr(8),
+       "truncated: the header should take"},
+      {"length of nothing", make_length(0) + "{}", "does not begin with '{'"},
       {"header cut off", good.substr(0, 20), "truncated: the header should take"},
       {"data cut off", good.substr(0, good.size() - 1),
        "tensor 't' ends at byte 8 of the data, of which the file holds only 7"},
@@ -150,7 +164,18 @@ TEST(ParseSafetensors, RefusesMalformedFiles) {
       {"JSON cut off", make_file("{\"t\"", 0), "not valid JSON"},
       {"text after the object", make_file("{} x", 0), "not valid JSON"},
       {"invalid UTF-8", make_file("{\"\xff\":1}", 0), "not valid JSON"},
-      {"deep nesting", make_file("{\"t\":" + std::string(100'000, '['), 0), "not valid JSON"},
+      {"deep nesting", make_file("{\"t\":" + std::string(100'000, '['), 0),
+       "nests values more than 64 deep"},
+      {"deep nesting, closed",
+       one_tensor(R"({"dtype":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0),
+       "nests values more than 64 deep"},
+      {"objects in objects", make_file(repeat(R"({"t":)", 70) + "1" + repeat("}", 70), 0),
+       "nests values more than 64 deep"},
+      {"endless name", make_file("{\"" + std::string(10'000, 'n'), 0), "not valid JSON"},
+      {"not a number", one_tensor(R"({"dtype":"F32","shape":[NaN],"data_offsets":[0,8]})", 8),
+       "not valid JSON"},
+      {"number too large", one_tensor(R"({"dtype":"F32","shape":[1e999],"data_offsets":[0,8]})", 8),
+       "not valid JSON"},
       {"repeated tensor", make_file(R"({"t":1,"t":2})", 0), "names 't' twice"},
       {"repeated field",
        one_tensor(R"({"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]})", 0),
@@ -184,6 +209,25 @@ TEST(ParseSafetensors, RefusesMalformedFiles) {
       {"bytes overflow",
        one_tensor(R"({"dtype":"F64","shape":[2305843009213693953],"data_offsets":[0,8]})", 8),
        "impossible shape"},
+      {"bytes overflow to 8",
+       one_tensor(R"({"dtype":"F64","shape":[2305843009213693952,8],"data_offsets":[0,8]})", 8),
+       "tensor 't' has the impossible shape"},
+      {"shape of lists", one_tensor(R"({"dtype":"F32","shape":[[2]],"data_offsets":[0,8]})", 8),
+       "not made of sizes"},
+      {"three offsets", one_tensor(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4,8]})", 8),
+       "expected [begin, end]"},
+      {"offsets above 2^63",
+       one_tensor(
+           R"({"dtype":"F32","shape":[2],"data_offsets":[18446744073709551608,18446744073709551615]})",
+           8),
+       "tensor 't' ends at byte 18446744073709551615"},
+      {"empty tensor beyond the end",
+       one_tensor(R"({"dtype":"F32","shape":[0],"data_offsets":[9,9]})", 8), "ends at byte 9"},
+      {"empty tensor inside another",
+       make_file(
+           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}})",
+           8),
+       "tensor 'b' overlaps"},
       {"one offset", one_tensor(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})", 8),
        "expected [begin, end]"},
       {"offsets reversed", one_tensor(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", 8),
@@ -201,6 +245,8 @@ TEST(ParseSafetensors, RefusesMalformedFiles) {
       {"same bytes twice", two("[0,4]", "[0,4]", 4), "overlaps"},
       {"hole", two("[0,4]", "[5,9]", 9),
        "tensor 'b' begins at byte 5, which leaves a hole of 1 bytes"},
+      {"one inside the other", two("[0,4]", "[0,4]", 8), "overlaps"},
+      {"out of order with a hole", two("[5,9]", "[0,4]", 9), "tensor 'a' begins at byte 5"},
       {"hole in front", one_tensor(R"({"dtype":"U8","shape":[4],"data_offsets":[4,8]})", 8),
        "hole of 4 bytes"},
       {"metadata not an object", make_file(R"({"__metadata__":[]})", 0),

@@ -4,8 +4,10 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -23,24 +25,47 @@ constexpr TypePair kTypes[] = {{DType::kBool, at::kBool}, {DType::kU8, at::kByte
                                {DType::kI32, at::kInt},   {DType::kF32, at::kFloat},
                                {DType::kI64, at::kLong},  {DType::kF64, at::kDouble}};
 
+// `strides` may be empty: row-major. `data` reaches from the first to the last element.
+template <class File>
+at::Tensor make_tensor(const File& file, std::string_view name, DType dtype,
+                       const std::vector<int64_t>& shape, at::IntArrayRef strides,
+                       std::span<const std::byte> data) {
+  const auto fail = [&](const std::string& problem) {
+    throw InputError(file.path().string() + ": tensor " + quote(name) + " " + problem);
+  };
+  const auto* pair = std::ranges::find(kTypes, dtype, &TypePair::dtype);
+  if (pair == std::end(kTypes))
+    fail("has dtype " + std::string(name_of(dtype)) + ", which torch does not have");
+  // The strides of an empty tensor are products of its other sizes.
+  int64_t product = 1;
+  for (const int64_t size : shape)
+    if (__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product))
+      fail("has a shape whose strides do not fit into 64 bits");
+
+  const auto options = at::TensorOptions().dtype(pair->type);
+  if (data.empty()) return at::empty(shape, options);
+  const auto wrap = [&](const std::byte* begin, std::shared_ptr<const void> owner) {
+    void* memory = const_cast<std::byte*>(begin);  // a private mapping, or our own copy
+    const auto release = [owner = std::move(owner)](void*) {};
+    return strides.empty() ? at::from_blob(memory, shape, release, options)
+                           : at::from_blob(memory, shape, strides, release, options);
+  };
+  if (reinterpret_cast<uintptr_t>(data.data()) % size_of(dtype) == 0)
+    return wrap(data.data(), file.mapping());
+  const auto copy = std::make_shared<std::vector<std::byte>>(data.begin(), data.end());
+  return wrap(copy->data(), copy);
+}
+
 }  // namespace
 
 at::Tensor load_tensor(const SafetensorsFile& file, std::string_view name) {
   const TensorEntry& entry = file.at(name);
-  const auto* pair = std::ranges::find(kTypes, entry.dtype, &TypePair::dtype);
-  if (pair == std::end(kTypes))
-    throw InputError(file.path().string() + ": tensor " + quote(name) + " has dtype " +
-                     std::string(name_of(entry.dtype)) + ", which torch does not have");
-  const auto options = at::TensorOptions().dtype(pair->type);
-  const bool aligned = reinterpret_cast<uintptr_t>(entry.data.data()) % size_of(entry.dtype) == 0;
-  if (aligned && !entry.data.empty()) {
-    void* data = const_cast<std::byte*>(entry.data.data());  // the mapping is private and writable
-    return at::from_blob(
-        data, entry.shape, [mapping = file.mapping()](void*) {}, options);
-  }
-  at::Tensor copy = at::empty(entry.shape, options);
-  if (!entry.data.empty()) std::memcpy(copy.data_ptr(), entry.data.data(), entry.data.size());
-  return copy;
+  return make_tensor(file, name, entry.dtype, entry.shape, {}, entry.data);
+}
+
+at::Tensor load_tensor(const TorchArchive& file, std::string_view name) {
+  const ArchivedTensor& entry = file.at(name);
+  return make_tensor(file, name, entry.dtype, entry.shape, entry.strides, entry.data);
 }
 
 TensorEntry entry_of(std::string_view name, const at::Tensor& tensor) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "io/safetensors.h"
+#include "io/torch_archive.h"
 
 namespace dp {
 
@@ -12,6 +13,7 @@ namespace dp {
 /// then keeps the file mapped). Throws InputError when there is no such entry or torch has no such
 /// dtype.
 at::Tensor load_tensor(const SafetensorsFile& file, std::string_view name);
+at::Tensor load_tensor(const TorchArchive& file, std::string_view name);  // strided as it was saved
 
 /// An entry that points into `tensor`, which must be a contiguous CPU tensor and outlive it.
 TensorEntry entry_of(std::string_view name, const at::Tensor& tensor);

@@ -58,6 +58,11 @@ TEST_F(TensorsTest, RefusesWhatCannotBeStored) {
   const std::byte eight[8] = {};
   write_safetensors(path_, {{"t", DType::kU64, {1}, eight}});
   EXPECT_THROW(load_tensor(SafetensorsFile(path_), "t"), InputError);
+  // No element, but strides of 2^66: torch would overflow.
+  write_safetensors(path_, {{"t", DType::kF32, {0, int64_t{1} << 33, int64_t{1} << 33}, {}}});
+  EXPECT_THROW(load_tensor(SafetensorsFile(path_), "t"), InputError);
+  write_safetensors(path_, {{"t", DType::kF32, {0, int64_t{1} << 33}, {}}});
+  EXPECT_EQ(load_tensor(SafetensorsFile(path_), "t").numel(), 0);
 }
 
 }  // namespace

@@ -1,0 +1,133 @@
+// dp bench train: whole training steps beside their matrix products in the same run.
+#include <CLI/App.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/machine.h"
+#include "cli/model_path.h"
+#include "cli/torch_peer.h"
+#include "cli/train_bench.h"
+#include "nn/model_size.h"
+
+namespace dp::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  std::string model;
+  int64_t batch = 64, length = 128;
+  double seconds = 10;
+  std::string peer;
+  JsonOption json;
+  ThreadsOption threads;
+};
+
+struct Row {
+  std::string name;
+  TrainShape shape;
+  std::optional<double> target;  // most times its products' time
+};
+
+std::vector<Row> default_rows() {
+  ModelConfig large = find_model_config("state_tracking");
+  large.hidden_size = 512;
+  large.num_hidden_layers = 8;
+  large.num_heads = 8;
+  large.head_dim = 64;
+  large.use_short_conv = true;
+  large.vocab_size = 32000;
+  large.tie_word_embeddings = true;
+  return {{"state tracking", {find_model_config("state_tracking"), 64, 128}, 1.7},
+          {"hidden 512", {large, 4, 1024}, 1.4}};
+}
+
+constexpr double kLeastSpeedup = 5;
+
+void print(const Row& row, const TrainTiming& timing) {
+  const ModelConfig& c = row.shape.config;
+  char judged[32] = "";
+  if (row.target)
+    std::snprintf(judged, sizeof judged, "(<=%.1f %s)", *row.target,
+                  timing.ratio() <= *row.target ? "ok" : "missed");
+  std::printf("%-16s %7s | %3ld %5ld %2ld | %9.1f %11.1f | %4.2f %-14s | %9.0f\n", row.name.c_str(),
+              format_count(static_cast<double>(model_size(c).parameters())).c_str(),
+              row.shape.batch, row.shape.length, c.num_householder, timing.step_ms,
+              timing.products_ms, timing.ratio(), judged,
+              static_cast<double>(row.shape.batch * row.shape.length) / timing.step_ms * 1e3);
+  std::fflush(stdout);
+}
+
+int bench_train(const Options& options) {
+  std::vector<Row> rows = default_rows();
+  if (!options.model.empty())
+    rows = {{options.model,
+             {find_model_config(options.model), options.batch, options.length},
+             std::nullopt}};
+  options.json.check();
+  if (!options.peer.empty()) require_torch_peer();
+  const int threads = options.threads.apply();
+  std::printf("%s, %d threads; the best of rounds that take turns for %.3g s per model.\n",
+              cpu_name().c_str(), threads, options.seconds);
+  std::printf(
+      "A step is forward, loss, backward, clipping and AdamW; its products are those of its "
+      "matrices alone, forward and backward.\n\n");
+  std::printf("%-16s %7s | %3s %5s %2s | %9s %11s | %-19s | %9s\n", "model", "params", "B", "T",
+              "n", "step ms", "products ms", "step / products", "tokens/s");
+  auto results = ordered_json::array();
+  for (const Row& row : rows) {
+    const TrainTiming timing = time_training(row.shape, options.seconds);
+    print(row, timing);
+    ordered_json result = {{"model", row.name},
+                           {"B", row.shape.batch},
+                           {"T", row.shape.length},
+                           {"n", row.shape.config.num_householder},
+                           {"parameters", model_size(row.shape.config).parameters()},
+                           {"step_ms", timing.step_ms},
+                           {"products_ms", timing.products_ms},
+                           {"ratio", timing.ratio()}};
+    if (!options.peer.empty()) {
+      const double peer_ms =
+          run_torch_training(to_json(row.shape.config), row.shape.batch, row.shape.length, threads);
+      const double speedup = peer_ms / timing.step_ms;
+      std::printf("%16s the same step in PyTorch: %.0f ms, %.1f times as long (>=%.0f %s)\n", "",
+                  peer_ms, speedup, kLeastSpeedup, speedup >= kLeastSpeedup ? "ok" : "missed");
+      result["peer_ms"] = peer_ms;
+      result["speedup"] = speedup;
+    }
+    results.push_back(std::move(result));
+  }
+  options.json.write({{"cpu", cpu_name()}, {"threads", threads}, {"rows", results}});
+  return 0;
+}
+
+}  // namespace
+
+Run add_bench_train(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("--model", options->model,
+                 "a model directory, config.json or preset to measure instead of the default ones")
+      ->type_name("DIR_OR_CONFIG");
+  app.add_option("--batch", options->batch, "sequences per step, with --model")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--length", options->length, "tokens per sequence, with --model")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--seconds", options->seconds, "time to spend per model")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  app.add_option("--peer", options->peer, "also time the same step of a PyTorch model, in Python")
+      ->type_name("torch")
+      ->check(CLI::IsMember({"torch"}));
+  options->json.add_to(app);
+  options->threads.add_to(app);
+  return [options] { return bench_train(*options); };
+}
+
+}  // namespace dp::cli

@@ -1,0 +1,123 @@
+// dp generate: continue a sequence of tokens.
+#include <CLI/App.hpp>
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/timer.h"
+#include "cli/command.h"
+#include "infer/generate.h"
+#include "nn/pretrained.h"
+
+namespace dp::cli {
+namespace {
+
+struct Options {
+  std::string model, ids, state;
+  std::vector<int64_t> stop;
+  int64_t max_tokens = 32;
+  bool ignore_eos = false;
+  SamplingOptions sampling;
+  ThreadsOption threads;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+std::vector<int64_t> parse_ids(const std::string& text) {
+  std::vector<int64_t> ids;
+  const char* end = text.data() + text.size();
+  for (const char* p = text.data(); p < end;) {
+    if (*p == ' ' || *p == ',' || *p == '\n' || *p == '\t') {
+      ++p;
+      continue;
+    }
+    int64_t id = 0;
+    const auto [next, error] = std::from_chars(p, end, id);
+    if (error != std::errc())
+      throw InputError("--ids has " + quote(std::string(p, std::find(p, end, ' '))) +
+                       " at character " + std::to_string(p - text.data() + 1) +
+                       ", expected token numbers separated by spaces");
+    ids.push_back(id);
+    p = next;
+  }
+  return ids;
+}
+
+int generate_tokens(const Options& options) {
+  const std::vector<int64_t> prompt = parse_ids(options.ids);
+  check_sampling(options.sampling);
+  if (!options.state.empty()) require_writable(options.state);
+  options.threads.apply();
+  const auto model = std::make_shared<const LanguageModel>(load_model(options.model));
+  Session session(model);
+  if (!options.state.empty() && std::filesystem::exists(options.state))
+    session.restore(options.state);
+
+  GenerateOptions generation;
+  generation.sampling = options.sampling;
+  generation.max_tokens = options.max_tokens;
+  generation.stop_tokens = options.stop;
+  if (!options.ignore_eos)
+    for (const int64_t token : model->config().eos_token_ids)
+      generation.stop_tokens.push_back(token);
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  const Timer timer;
+  double first_token = 0;
+  bool any = false;
+  generation.on_token = [&](int64_t token) {
+    if (!any) first_token = timer.seconds();
+    std::printf("%s%ld", any ? " " : "", token);
+    std::fflush(stdout);
+    any = true;
+    return !interrupted;
+  };
+  const std::vector<int64_t> tokens = generate(session, prompt, generation);
+  const double seconds = timer.seconds();
+  std::printf("\n");
+  if (!options.state.empty()) session.save(options.state);
+  if (tokens.size() > 1)
+    std::fprintf(stderr, "%zu tokens, %.1f per second after the first\n", tokens.size(),
+                 static_cast<double>(tokens.size() - 1) / (seconds - first_token));
+  if (!options.state.empty())
+    std::fprintf(stderr, "wrote %s after %ld tokens\n", options.state.c_str(),
+                 session.tokens_seen());
+  return 0;
+}
+
+}  // namespace
+
+Run add_generate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("model", options->model, "a model directory")->type_name("DIR")->required();
+  app.add_option("--ids", options->ids, "the prompt as token numbers: \"1 5 7\"")->type_name("IDS");
+  app.add_option("--max-tokens", options->max_tokens, "how many tokens to generate at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--temperature", options->sampling.temperature,
+                 "0: the most likely token; 1: as the model says; above: more surprising")
+      ->capture_default_str();
+  app.add_option("--top-k", options->sampling.top_k, "choose among the k most likely; 0: all")
+      ->capture_default_str();
+  app.add_option("--top-p", options->sampling.top_p,
+                 "choose among the most likely that together have this probability")
+      ->capture_default_str();
+  app.add_option("--repetition-penalty", options->sampling.repetition_penalty,
+                 "above 1: tokens seen before become less likely")
+      ->capture_default_str();
+  app.add_option("--seed", options->sampling.seed, "of the random choices")->capture_default_str();
+  app.add_option("--stop", options->stop, "stop at these tokens, besides the model's end tokens")
+      ->type_name("ID");
+  app.add_flag("--ignore-eos", options->ignore_eos, "go on past the model's end tokens");
+  app.add_option("--state", options->state,
+                 "go on from the state in this file if it exists, and save the state there")
+      ->type_name("FILE");
+  options->threads.add_to(app);
+  return [options] { return generate_tokens(*options); };
+}
+
+}  // namespace dp::cli

@@ -1,0 +1,23 @@
+// A training step's time beside that of its matrix products alone.
+#pragma once
+#include <cstdint>
+
+#include "io/model_config.h"
+
+namespace dp::cli {
+
+struct TrainShape {
+  ModelConfig config;
+  int64_t batch = 1, length = 1;  // B, T
+};
+
+struct TrainTiming {
+  double step_ms = 0;      // forward, loss, backward, clipping, AdamW
+  double products_ms = 0;  // y = x W^T, dx = dy W and dW = dy^T x of every matrix, head included
+  double ratio() const { return step_ms / products_ms; }
+};
+
+/// The two take turns for about so many seconds; the best of each counts.
+TrainTiming time_training(const TrainShape& shape, double seconds);
+
+}  // namespace dp::cli

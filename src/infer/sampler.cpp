@@ -1,0 +1,101 @@
+#include "infer/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include "base/error.h"
+
+namespace dp {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// In [0,1), from the top 53 bits: the same on every machine, unlike std::uniform_real_distribution.
+double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1.0p-53; }
+
+}  // namespace
+
+void check_sampling(const SamplingOptions& options) {
+  const auto require = [](bool holds, const char* name, double found, const char* expected) {
+    if (!holds)
+      throw InputError(std::string(name) + " is " + std::to_string(found) + ", expected " +
+                       expected);
+  };
+  require(options.temperature >= 0 && std::isfinite(options.temperature), "temperature",
+          options.temperature, "0 (greedy) or a positive number");
+  require(options.top_k >= 0, "top_k", static_cast<double>(options.top_k), "0 (all) or more");
+  require(options.top_p > 0 && options.top_p <= 1, "top_p", options.top_p,
+          "a number above 0 and up to 1");
+  require(options.repetition_penalty > 0 && std::isfinite(options.repetition_penalty),
+          "repetition_penalty", options.repetition_penalty, "a positive number");
+}
+
+Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {
+  check_sampling(options);
+}
+
+void Sampler::note(std::span<const int64_t> tokens) {
+  for (const int64_t token : tokens) {
+    if (token < 0) continue;
+    if (static_cast<size_t>(token) >= seen_.size()) seen_.resize(token + 1);
+    seen_[token] = true;
+  }
+}
+
+int64_t Sampler::sample(std::span<const float> logits) {
+  std::vector<float> scores(logits.begin(), logits.end());
+  bool any = false;
+  for (float& score : scores) {
+    if (std::isnan(score)) score = kNever;
+    any |= score > kNever;
+  }
+  if (!any) throw std::runtime_error("sampling: no token has a finite logit");
+  if (options_.repetition_penalty != 1) {
+    const auto penalty = static_cast<float>(options_.repetition_penalty);
+    for (size_t i = 0; i < std::min(seen_.size(), scores.size()); ++i)
+      if (seen_[i]) scores[i] = scores[i] > 0 ? scores[i] / penalty : scores[i] * penalty;
+  }
+  const int64_t token = choose(scores);
+  note(std::span(&token, 1));
+  return token;
+}
+
+int64_t Sampler::choose(std::vector<float>& scores) {
+  const float best = *std::ranges::max_element(scores);
+  if (options_.temperature == 0 || std::isinf(best))
+    return std::ranges::max_element(scores) - scores.begin();
+
+  // Candidates from the most to the least likely; equal ones in the order of their tokens.
+  std::vector<int64_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto more_likely = [&](int64_t a, int64_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  };
+  size_t count = scores.size();
+  if (options_.top_k > 0) count = std::min(count, static_cast<size_t>(options_.top_k));
+  if (count < order.size() || options_.top_p < 1)
+    std::ranges::partial_sort(order, order.begin() + static_cast<ptrdiff_t>(count), more_likely);
+  std::vector<double> weights(count);
+  for (size_t i = 0; i < count; ++i)
+    weights[i] = std::exp((static_cast<double>(scores[order[i]]) - best) / options_.temperature);
+  double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (options_.top_p < 1) {
+    double sum = 0;
+    size_t kept = 0;
+    while (kept < count && sum < options_.top_p * total) sum += weights[kept++];
+    count = kept;
+    total = sum;
+  }
+  double point = uniform(random_) * total;
+  for (size_t i = 0; i + 1 < count; ++i) {
+    if (point < weights[i]) return order[i];
+    point -= weights[i];
+  }
+  return order[count - 1];
+}
+
+}  // namespace dp

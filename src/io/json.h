@@ -1,0 +1,14 @@
+// JSON from outside. A file that includes this one needs nlohmann-json; no public header does.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace dp {
+
+/// The one JSON value that `text` must hold. Throws InputError "FILE: WHAT ..." for malformed text,
+/// for an object that names a field twice (the parser alone would keep the last one silently), and
+/// for values nested more than 64 deep: whoever prints a value recurses once per level.
+nlohmann::json parse_json(std::string_view text, const std::string& file, std::string_view what);
+
+}  // namespace dp

@@ -1,0 +1,162 @@
+#include "io/model_config.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace dp {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kModels[] = {"model_a_gated_n2", "model_b_deltaproduct_n3_tied",
+                                   "model_c_noconv_n1", "model_d_bf16_n2",
+                                   "model_legacy_deltaproduct_n3"};
+
+std::string golden_text(const std::string& model) {
+  std::ifstream stream(std::string(DP_TEST_DATA) + "/golden/" + model + "/config.json");
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_model_config(text, "f.json");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string with(const char* field, const json& value) {
+  json object = {{"model_type", "gated_deltaproduct"}};
+  object[field] = value;
+  return object.dump();
+}
+
+TEST(ModelConfig, ReadsFlasFields) {
+  const ModelConfig config = parse_model_config(golden_text("model_a_gated_n2"), "a");
+  EXPECT_EQ(config.hidden_size, 64);
+  EXPECT_EQ(config.num_heads, 2);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.value_head_dim(), 32);
+  EXPECT_EQ(config.num_householder, 2);
+  EXPECT_EQ(config.mlp_width(), 256);
+  EXPECT_TRUE(config.use_forget_gate && config.use_output_gate && config.allow_neg_eigval);
+  EXPECT_FALSE(config.legacy_layout);
+}
+
+TEST(ModelConfig, ReadsThePapersOlderFields) {
+  const ModelConfig config = parse_model_config(golden_text("model_legacy_deltaproduct_n3"), "l");
+  EXPECT_FALSE(config.use_output_gate);
+  EXPECT_TRUE(config.legacy_layout);
+  EXPECT_EQ(config.initializer_range, 0.006);
+  const ModelConfig decay = parse_model_config(R"({"model_type": "gated_delta_product"})", "d");
+  EXPECT_EQ(decay.model_type, "gated_delta_product");
+}
+
+TEST(ModelConfig, EveryFieldSurvivesARoundTrip) {
+  for (const char* model : kModels) {
+    const ModelConfig config = parse_model_config(golden_text(model), model);
+    const json before = json::parse(golden_text(model)), after = json::parse(to_json(config));
+    for (const auto& [name, value] : before.items()) EXPECT_EQ(after.at(name), value) << name;
+    EXPECT_EQ(parse_model_config(to_json(config), model), config) << model;
+  }
+}
+
+TEST(ModelConfig, UnknownFieldsSurviveARoundTrip) {
+  const json odd = {{"nested", {1, {{"deep", nullptr}}}}, {"text", "\u00e9\n"}};
+  const ModelConfig config = parse_model_config(with("somebody_elses", odd), "f");
+  EXPECT_EQ(json::parse(to_json(config)).at("somebody_elses"), odd);
+}
+
+TEST(ModelConfig, MissingFieldsTakeTheConfigurationClassesDefaults) {
+  const ModelConfig config = parse_model_config(R"({"model_type": "gated_deltaproduct"})", "f");
+  EXPECT_EQ(config, ModelConfig());
+  EXPECT_FALSE(config.use_forget_gate);
+  EXPECT_FALSE(config.allow_neg_eigval);
+  EXPECT_TRUE(config.use_output_gate);
+  EXPECT_EQ(config.num_householder, 1);
+  EXPECT_EQ(config.head_dim, 256);
+  EXPECT_EQ(config.num_heads, 6);
+  EXPECT_EQ(config.value_head_dim(), 512);
+  EXPECT_EQ(config.norm_eps, 1e-6);
+}
+
+TEST(ModelConfig, MlpWidthFollowsTheRule) {
+  ModelConfig config;
+  config.hidden_size = 1024;
+  EXPECT_EQ(config.mlp_width(), 2816);  // int(1024 * 4 * 2 / 3) = 2730, up to a multiple of 256
+  config.hidden_size = 768;
+  EXPECT_EQ(config.mlp_width(), 2048);  // already one
+  config.intermediate_size = 100;
+  EXPECT_EQ(config.mlp_width(), 100);
+}
+
+TEST(ModelConfig, RefusesWrongFieldsByName) {
+  EXPECT_EQ(error_of("{}"),
+            "f.json: field 'model_type' is nothing, expected \"gated_deltaproduct\"");
+  EXPECT_EQ(error_of(R"({"model_type": "llama"})"),
+            "f.json: field 'model_type' is '\"llama\"', expected \"gated_deltaproduct\" or "
+            "\"gated_delta_product\"");
+  EXPECT_EQ(error_of(with("num_heads", 0)),
+            "f.json: field 'num_heads' is '0', expected an integer from 1 to 16777216");
+  EXPECT_EQ(error_of(with("num_heads", 18446744073709551615u)),
+            "f.json: field 'num_heads' is '18446744073709551615', expected an integer from 1 to "
+            "16777216");
+  EXPECT_EQ(error_of(with("head_dim", 2.5)),
+            "f.json: field 'head_dim' is '2.5', expected an integer from 1 to 16777216");
+  EXPECT_EQ(error_of(with("use_short_conv", 1)),
+            "f.json: field 'use_short_conv' is '1', expected true or false");
+  EXPECT_EQ(error_of(with("attn", {{"layers", {1}}})),
+            "f.json: field 'attn' is '{\"layers\":[1]}', expected null: a hybrid with attention "
+            "layers is not supported");
+  EXPECT_EQ(error_of(with("hidden_act", "gelu")),
+            "f.json: field 'hidden_act' is '\"gelu\"', expected \"swish\" or \"silu\"");
+  EXPECT_EQ(error_of(with("torch_dtype", "int8")),
+            "f.json: field 'torch_dtype' is '\"int8\"', expected \"float32\" or \"bfloat16\" or "
+            "\"float16\"");
+  EXPECT_EQ(error_of(with("eos_token_id", "end")),
+            "f.json: field 'eos_token_id' is '\"end\"', expected a token or a list of tokens");
+}
+
+TEST(ModelConfig, RefusesContradictions) {
+  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "use_gate": true,
+                         "use_output_gate": false})"),
+            "f.json: field 'use_output_gate' is false, expected the value of 'use_gate', which is "
+            "true");
+  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "dtype": "bfloat16",
+                         "torch_dtype": "float32"})"),
+            "f.json: field 'torch_dtype' is \"float32\", expected the value of 'dtype', which is "
+            "\"bfloat16\"");
+  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "num_heads": 4, "num_v_heads": 6})"),
+            "f.json: num_v_heads is 6, expected a multiple of num_heads, which is 4");
+  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "head_dim": 5, "expand_v": 0.5})"),
+            "f.json: head_dim * expand_v is 2.5, expected a whole number of at least 1");
+  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "model_type": "llama"})"),
+            "f.json: the configuration names 'model_type' twice");
+}
+
+TEST(ModelConfig, RefusesWhatIsNoObject) {
+  EXPECT_EQ(error_of("[1]"), "f.json: expected a JSON object, found array");
+  EXPECT_TRUE(error_of("{\"a\": ").starts_with("f.json: the configuration is not valid JSON: "));
+  EXPECT_TRUE(error_of("{\"a\": 1e999}").starts_with("f.json: the configuration is not valid JSON"));
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_EQ(error_of("{\"a\": " + deep + "}"),
+            "f.json: the configuration nests values more than 64 deep");
+}
+
+TEST(ModelConfig, RefusesSizesWhoseProductsOverflow) {
+  EXPECT_NE(error_of(R"({"model_type": "gated_deltaproduct", "num_heads": 16777216,
+                         "head_dim": 16777216, "num_householder": 16777216})")
+                .find("expected at most 16777216"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace dp

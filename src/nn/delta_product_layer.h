@@ -1,0 +1,35 @@
+// The (Gated) DeltaProduct layer, with the parameters and conventions of fla's GatedDeltaProduct.
+#pragma once
+#include "io/model_config.h"
+#include "nn/token_mixer.h"
+
+namespace dp {
+
+/// Shapes, with H heads, Hv value heads, and N factors stacked factor by factor along the rows:
+///   q_proj [H K, D]   k_proj [N H K, D]   v_proj [N Hv V, D]   b_proj [N Hv, D]   o_proj [D, Hv V]
+/// Forget gate: a_proj [Hv, D], A_log [Hv], dt_bias [Hv]. Output gate: g_proj [Hv V, D].
+/// State: "recurrent" [S,Hv,K,V] and, with the short convolution, "conv_q", "conv_k", "conv_v"
+/// [S,W,channels], the last W projected inputs, oldest first.
+class DeltaProductLayer final : public TokenMixer {
+ public:
+  explicit DeltaProductLayer(const ModelConfig& config);
+
+  at::Tensor forward(const at::Tensor& x, const MixerContext& context) const override;
+  StateShapes state_shapes() const override;
+  void list_parameters(const std::string& prefix, NamedParameters& list) override;
+
+ private:
+  /// A projection with its convolution, if the layer has one.
+  struct Stream {
+    Parameter projection, conv_weight, conv_bias;
+  };
+  at::Tensor stream(const at::Tensor& x, const Stream& stream, const char* history, bool unit_heads,
+                    const MixerContext& context) const;
+  at::Tensor log_gate(const at::Tensor& x) const;
+
+  ModelConfig config_;
+  Stream q_, k_, v_;
+  Parameter b_proj_, a_proj_, A_log_, dt_bias_, g_proj_, o_norm_, o_proj_;
+};
+
+}  // namespace dp

@@ -1,0 +1,158 @@
+#include "nn/language_model.h"
+
+#include <ATen/ATen.h>
+
+#include "nn/delta_product_layer.h"
+#include "ops/linear.h"
+#include "ops/rms_norm.h"
+#include "ops/swiglu.h"
+
+namespace dp {
+namespace {
+
+Parameter norm_weight(int64_t width) {
+  return {.shape = {width}, .init = Init::kOnes, .value = {}};
+}
+
+// Rows of the table in float32, whatever its dtype.
+at::Tensor embed(const at::Tensor& table, const at::Tensor& ids) {
+  TORCH_CHECK_VALUE(ids.dim() == 2 && ids.scalar_type() == at::kLong,
+                    "language model: ids must be int64 of shape [B,T], got ", ids.scalar_type(),
+                    " of shape ", ids.sizes(), ".");
+  if (ids.numel() > 0) {
+    const auto [least, most] = ids.aminmax();
+    TORCH_CHECK_VALUE(least.item<int64_t>() >= 0 && most.item<int64_t>() < table.size(0),
+                      "language model: tokens must be from 0 to ", table.size(0) - 1, ", got ",
+                      least.item<int64_t>() < 0 ? least.item<int64_t>() : most.item<int64_t>(),
+                      ".");
+  }
+  return at::embedding(table, ids).to(at::kFloat);
+}
+
+}  // namespace
+
+ModelState ModelState::clone() const {
+  ModelState copy;
+  for (const MixerState& layer : layers) {
+    MixerState& target = copy.layers.emplace_back();
+    for (const auto& [name, tensor] : layer) target[name] = tensor.clone();
+  }
+  return copy;
+}
+
+/// x + mixer(norm(x)), then x + down(silu(gate(norm(x))) * up(norm(x))).
+class LanguageModel::Block {
+ public:
+  explicit Block(const ModelConfig& config)
+      : eps_(config.norm_eps),
+        mixer_norm_(norm_weight(config.hidden_size)),
+        mlp_norm_(norm_weight(config.hidden_size)),
+        mixer_(std::make_unique<DeltaProductLayer>(config)) {
+    gate_proj_.shape = up_proj_.shape = {config.mlp_width(), config.hidden_size};
+    down_proj_.shape = {config.hidden_size, config.mlp_width()};
+  }
+
+  at::Tensor forward(const at::Tensor& x, const MixerContext& context) const {
+    const at::Tensor mixed = x + mixer_->forward(rms_norm(x, mixer_norm_.value, eps_), context);
+    const at::Tensor h = rms_norm(mixed, mlp_norm_.value, eps_);
+    const at::Tensor a = swiglu(dp::linear(h, gate_proj_.value), dp::linear(h, up_proj_.value));
+    return mixed + dp::linear(a, down_proj_.value);
+  }
+
+  StateShapes state_shapes() const { return mixer_->state_shapes(); }
+
+  void list_parameters(const std::string& prefix, NamedParameters& list) {
+    list.push_back({prefix + "attn_norm.weight", &mixer_norm_});
+    mixer_->list_parameters(prefix + "attn.", list);
+    list.push_back({prefix + "mlp_norm.weight", &mlp_norm_});
+    list.push_back({prefix + "mlp.gate_proj.weight", &gate_proj_});
+    list.push_back({prefix + "mlp.up_proj.weight", &up_proj_});
+    list.push_back({prefix + "mlp.down_proj.weight", &down_proj_});
+  }
+
+ private:
+  double eps_;
+  Parameter mixer_norm_, mlp_norm_, gate_proj_, up_proj_, down_proj_;
+  std::unique_ptr<TokenMixer> mixer_;
+};
+
+LanguageModel::LanguageModel(ModelConfig config) : config_(std::move(config)) {
+  check_model_config(config_, "model");
+  embeddings_.shape = head_.shape = {config_.vocab_size, config_.hidden_size};
+  norm_ = norm_weight(config_.hidden_size);
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i)
+    blocks_.push_back(std::make_unique<Block>(config_));
+}
+
+LanguageModel::LanguageModel(LanguageModel&&) noexcept = default;
+LanguageModel& LanguageModel::operator=(LanguageModel&&) noexcept = default;
+LanguageModel::~LanguageModel() = default;
+
+NamedParameters LanguageModel::parameters() {
+  NamedParameters list = {{"model.embeddings.weight", &embeddings_}};
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    blocks_[i]->list_parameters("model.layers." + std::to_string(i) + ".", list);
+  list.push_back({"model.norm.weight", &norm_});
+  if (!config_.tie_word_embeddings) list.push_back({"lm_head.weight", &head_});
+  return list;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> LanguageModel::named_values() const {
+  std::vector<std::pair<std::string, at::Tensor>> values;
+  // Listing changes nothing; only what the list points at could be changed.
+  for (const auto& [name, parameter] : const_cast<LanguageModel*>(this)->parameters())
+    values.emplace_back(name, parameter->value);
+  return values;
+}
+
+std::vector<StateShapes> LanguageModel::state_shapes() const {
+  std::vector<StateShapes> shapes;
+  for (const auto& block : blocks_) shapes.push_back(block->state_shapes());
+  return shapes;
+}
+
+at::Tensor LanguageModel::features(const at::Tensor& ids, const ForwardOptions& options) const {
+  at::Tensor x = embed(embeddings_.value, ids);
+  if (options.state != nullptr) options.state->layers.resize(blocks_.size());
+  if (options.residuals != nullptr) options.residuals->push_back(x);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    MixerContext context{options.cu_seqlens,
+                         options.state != nullptr ? &options.state->layers[i] : nullptr};
+    x = blocks_[i]->forward(x, context);
+    if (options.residuals != nullptr) options.residuals->push_back(x);
+  }
+  return rms_norm(x, norm_.value, config_.norm_eps);
+}
+
+at::Tensor LanguageModel::logits(const at::Tensor& features) const {
+  return dp::linear(features, config_.tie_word_embeddings ? embeddings_.value : head_.value);
+}
+
+LinearCrossEntropyOutput LanguageModel::loss(const at::Tensor& features,
+                                             const at::Tensor& targets) const {
+  TORCH_CHECK_VALUE(features.dim() == 3 && targets.sizes() == features.sizes().slice(0, 2),
+                    "language model: targets must have shape [B,T] = ",
+                    features.sizes().slice(0, features.dim() - 1), ", got ", targets.sizes(), ".");
+  return linear_cross_entropy(features.flatten(0, 1),
+                              config_.tie_word_embeddings ? embeddings_.value : head_.value,
+                              targets.flatten());
+}
+
+at::Tensor LanguageModel::logits_of_padded(const at::Tensor& ids, const at::Tensor& mask) const {
+  TORCH_CHECK_VALUE(mask.sizes() == ids.sizes(),
+                    "language model: mask must have the shape of ids, ", ids.sizes(), ", got ",
+                    mask.sizes(), ".");
+  const at::Tensor kept = (mask != 0);
+  const at::Tensor positions = at::nonzero(kept.flatten()).squeeze(1);  // of tokens, in row order
+  const at::Tensor lengths = kept.sum(1);
+  const at::Tensor used = lengths.index({lengths > 0});  // a sequence of no tokens takes no part
+  ForwardOptions options;
+  options.cu_seqlens = at::cat({at::zeros({1}, at::kLong), used.cumsum(0)});
+  const at::Tensor packed = ids.flatten().index_select(0, positions).unsqueeze(0);
+  const at::Tensor packed_logits = logits(features(packed, options)).squeeze(0);
+  const at::Tensor padded = at::zeros({ids.numel(), config_.vocab_size}, packed_logits.options());
+  return padded.index_copy(0, positions, packed_logits)
+      .view({ids.size(0), ids.size(1), config_.vocab_size});
+}
+
+}  // namespace dp

@@ -1,0 +1,70 @@
+// The causal language model: embeddings, blocks of token mixer and gated MLP, norm, head.
+// B batch, T tokens, D model width, S packed sequences.
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/model_config.h"
+#include "nn/token_mixer.h"
+#include "ops/linear_cross_entropy.h"
+
+namespace dp {
+
+/// What the whole model carries from token to token: one state per layer.
+struct ModelState {
+  std::vector<MixerState> layers;  // empty: nothing seen yet
+
+  /// A copy that shares no memory.
+  ModelState clone() const;
+};
+
+struct ForwardOptions {
+  c10::optional<at::Tensor> cu_seqlens;          // [S+1]: ids is one row [1,T] of packed sequences
+  ModelState* state = nullptr;                   // read, then replaced; null: nothing carried
+  std::vector<at::Tensor>* residuals = nullptr;  // receives embeddings and each block's output
+};
+
+class LanguageModel {
+ public:
+  /// The parameters have shapes, but no values until initialise() or load_model().
+  explicit LanguageModel(ModelConfig config);
+  LanguageModel(LanguageModel&&) noexcept;
+  LanguageModel& operator=(LanguageModel&&) noexcept;
+  ~LanguageModel();
+
+  const ModelConfig& config() const { return config_; }
+  /// In a fixed order. A tied head is not listed: it is the embeddings.
+  NamedParameters parameters();
+  std::vector<std::pair<std::string, at::Tensor>> named_values() const;
+
+  std::vector<StateShapes> state_shapes() const;  // of each layer, for one sequence
+
+  /// ids [B,T] int64 -> [B,T,D], the input of the head. Throws c10::ValueError for tokens outside the
+  /// vocabulary.
+  at::Tensor features(const at::Tensor& ids, const ForwardOptions& options = {}) const;
+  /// features [...,D] -> logits [...,vocab]
+  at::Tensor logits(const at::Tensor& features) const;
+  /// Mean loss of predicting `targets` [B,T] (ignore_index -100 skipped), and the most likely tokens
+  /// [B T], without logits in memory.
+  LinearCrossEntropyOutput loss(const at::Tensor& features, const at::Tensor& targets) const;
+
+  /// Logits [B,T,vocab] of a padded batch: mask [B,T] is 1 for tokens and 0 for padding, which takes
+  /// part in nothing and gets logits of 0.
+  at::Tensor logits_of_padded(const at::Tensor& ids, const at::Tensor& mask) const;
+
+ private:
+  class Block;
+  ModelConfig config_;
+  Parameter embeddings_, norm_, head_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+};
+
+/// Fresh weights by fla's rules: the same seed gives the same weights, whatever the number of threads.
+void initialise(LanguageModel& model, uint64_t seed);
+
+/// Gives every parameter float32 memory of its own that takes part in gradients.
+void make_trainable(LanguageModel& model);
+
+}  // namespace dp

@@ -1,0 +1,194 @@
+#include "nn/language_model.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "nn/test_models.h"
+
+namespace dp {
+namespace {
+
+double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
+
+/// Largest difference over the largest expected element.
+double error(const at::Tensor& got, const at::Tensor& want) {
+  return largest(got.to(at::kDouble) - want.to(at::kDouble)) / largest(want);
+}
+
+struct ReferenceGradients {
+  double loss;
+  at::Tensor logits;
+  std::map<std::string, at::Tensor> gradients;
+};
+
+// By torch's differentiation of the model's definition.
+ReferenceGradients reference_gradients(const LanguageModel& model, const at::Tensor& ids,
+                                       const at::Tensor& targets, at::ScalarType dtype) {
+  std::map<std::string, at::Tensor> weights = weights_of(model);
+  std::vector<at::Tensor> leaves;
+  for (auto& [name, value] : weights)
+    leaves.push_back(value = value.to(dtype).detach().requires_grad_());
+  const at::Tensor logits = reference_logits(model.config(), weights, ids);
+  const at::Tensor loss = at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
+  const std::vector<at::Tensor> gradients = torch::autograd::grad({loss}, leaves);
+  ReferenceGradients result{loss.item<double>(), logits, {}};
+  size_t i = 0;
+  for (const auto& [name, value] : weights) result.gradients[name] = gradients[i++];
+  return result;
+}
+
+TEST(LanguageModel, EqualsItsDefinitionInFloat64) {
+  for (const ModelConfig& config : test_configs()) {
+    SCOPED_TRACE(describe(config));
+    const LanguageModel model = random_model(config);
+    const at::Tensor ids = random_ids(config, 3, 37);
+    const at::Tensor want = reference_logits(config, weights_of(model), ids);
+    EXPECT_LT(error(model.logits(model.features(ids)), want), 1e-5);
+  }
+}
+
+TEST(LanguageModel, GradientsEqualThoseOfItsDefinition) {
+  for (const ModelConfig& config : test_configs()) {
+    SCOPED_TRACE(describe(config));
+    LanguageModel model = random_model(config);
+    make_trainable(model);
+    const at::Tensor ids = random_ids(config, 2, 22);
+    at::Tensor targets = random_ids(config, 2, 22).flip(1).contiguous();
+    targets[0][3] = -100;  // not counted
+    const LinearCrossEntropyOutput output = model.loss(model.features(ids), targets);
+    torch::autograd::backward({output.loss}, {});
+
+    const auto [loss, logits, want] = reference_gradients(model, ids, targets, at::kDouble);
+    const ReferenceGradients plain = reference_gradients(model, ids, targets, at::kFloat);
+    EXPECT_NEAR(output.loss.item<double>(), loss, 1e-5);
+    EXPECT_TRUE(at::equal(output.predicted, logits.flatten(0, 1).argmax(-1)));
+    // How much float32 loses depends on the weights: a head whose output is small is magnified by its
+    // norm. Torch's own float32 gradients of the definition say how much that is here.
+    double plain_error = 2.5e-6;
+    for (const auto& [name, value] : plain.gradients)
+      plain_error = std::max(plain_error, error(value, want.at(name)));
+    for (const auto& [name, value] : model.named_values())
+      EXPECT_LT(error(value.grad(), want.at(name)), 4 * plain_error) << name;
+  }
+}
+
+TEST(LanguageModel, StepsAndBlocksEqualTheWholeSequence) {
+  const at::NoGradGuard no_grad;
+  for (const ModelConfig& config : test_configs()) {
+    SCOPED_TRACE(describe(config));
+    const LanguageModel model = random_model(config);
+    const at::Tensor ids = random_ids(config, 2, 21);
+    ModelState whole;
+    ForwardOptions options;
+    options.state = &whole;
+    const at::Tensor want = model.logits(model.features(ids, options));
+    for (const int64_t block : {1, 2, 5, 16}) {
+      ModelState state;
+      options.state = &state;
+      std::vector<at::Tensor> parts;
+      for (int64_t t = 0; t < ids.size(1); t += block)
+        parts.push_back(model.logits(
+            model.features(ids.slice(1, t, std::min(t + block, ids.size(1))), options)));
+      EXPECT_LT(error(at::cat(parts, 1), want), 1e-5) << "blocks of " << block;
+      for (size_t layer = 0; layer < state.layers.size(); ++layer)
+        for (const auto& [name, tensor] : state.layers[layer])
+          EXPECT_LT(error(tensor, whole.layers[layer].at(name)), 1e-5) << name;
+    }
+  }
+}
+
+TEST(LanguageModel, PackedSequencesDoNotSeeEachOther) {
+  const at::NoGradGuard no_grad;
+  for (const ModelConfig& config : test_configs()) {
+    SCOPED_TRACE(describe(config));
+    const LanguageModel model = random_model(config);
+    const at::Tensor ids = random_ids(config, 1, 20);
+    ForwardOptions options;
+    options.cu_seqlens = at::tensor({0, 1, 8, 10, 20}, at::kLong);
+    const at::Tensor packed = model.logits(model.features(ids, options));
+    for (const auto& [begin, end] : {std::pair(0, 1), {1, 8}, {8, 10}, {10, 20}}) {
+      const at::Tensor alone = model.logits(model.features(ids.slice(1, begin, end)));
+      EXPECT_LT(error(packed.slice(1, begin, end), alone), 1e-5) << "from token " << begin;
+    }
+  }
+}
+
+TEST(LanguageModel, PaddingOnEitherSideChangesNothing) {
+  const at::NoGradGuard no_grad;
+  const ModelConfig config = test_configs()[13];
+  const LanguageModel model = random_model(config);
+  const at::Tensor ids = random_ids(config, 4, 9);
+  const at::Tensor mask = at::ones_like(ids);
+  mask[0].slice(0, 0, 4).zero_();  // left
+  mask[1].slice(0, 6).zero_();     // right
+  mask[2].zero_();                 // nothing but padding
+  const at::Tensor logits = model.logits_of_padded(ids, mask);
+  const auto alone = [&](int64_t row, int64_t begin, int64_t end) {
+    return model.logits(model.features(ids[row].slice(0, begin, end).unsqueeze(0))).squeeze(0);
+  };
+  EXPECT_LT(error(logits[0].slice(0, 4), alone(0, 4, 9)), 1e-5);
+  EXPECT_LT(error(logits[1].slice(0, 0, 6), alone(1, 0, 6)), 1e-5);
+  EXPECT_LT(error(logits[3], alone(3, 0, 9)), 1e-5);
+  EXPECT_EQ(largest(logits[2]), 0);
+  EXPECT_EQ(largest(logits[0].slice(0, 0, 4)), 0);
+}
+
+TEST(LanguageModel, BFloat16MatricesAreUsedExactly) {
+  const at::NoGradGuard no_grad;
+  for (const int i : {7, 13}) {
+    LanguageModel model = random_model(test_configs()[i]);
+    for (const auto& [name, parameter] : model.parameters())
+      if (parameter->shape.size() == 2) parameter->value = parameter->value.to(at::kBFloat16);
+    const at::Tensor want =
+        reference_logits(model.config(), weights_of(model), random_ids(model.config(), 2, 30));
+    const at::Tensor got = model.logits(model.features(random_ids(model.config(), 2, 30)));
+    EXPECT_LT(error(got, want), 1e-5);
+  }
+}
+
+TEST(LanguageModel, InitialWeightsFollowFlasRules) {
+  ModelConfig config;
+  config.hidden_size = 64;
+  config.num_hidden_layers = 1;
+  config.num_heads = 64;
+  config.head_dim = 8;
+  config.vocab_size = 1000;
+  config.use_forget_gate = true;
+  LanguageModel model(config);
+  initialise(model, 3);
+  std::map<std::string, at::Tensor> w = weights_of(model);
+  EXPECT_NEAR(w.at("model.embeddings.weight").std().item<double>(), 0.02, 3e-4);
+  EXPECT_NEAR(w.at("model.layers.0.attn.k_conv1d.weight").std().item<double>(), 0.02, 1e-3);
+  EXPECT_EQ(largest(w.at("model.norm.weight") - 1), 0);
+  const at::Tensor rate = w.at("model.layers.0.attn.A_log").exp();
+  EXPECT_GT(rate.min().item<double>(), 0);
+  EXPECT_LE(rate.max().item<double>(), 16.001);
+  EXPECT_NEAR(rate.mean().item<double>(), 8, 2.5);
+  const at::Tensor step = at::softplus(w.at("model.layers.0.attn.dt_bias"));
+  EXPECT_GE(step.min().item<double>(), 0.00099);
+  EXPECT_LE(step.max().item<double>(), 0.1001);
+
+  LanguageModel again(config), other(config);
+  initialise(again, 3);
+  initialise(other, 4);
+  const auto values = model.named_values(), same = again.named_values();
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_TRUE(at::equal(values[i].second, same[i].second)) << values[i].first;
+  EXPECT_FALSE(at::equal(values[0].second, other.named_values()[0].second));
+}
+
+TEST(LanguageModel, RefusesTokensOutsideTheVocabulary) {
+  const ModelConfig config = test_configs()[0];
+  const LanguageModel model = random_model(config);
+  try {
+    model.features(at::full({1, 2}, 19, at::kLong));
+    FAIL() << "accepted";
+  } catch (const c10::ValueError& error) {
+    EXPECT_EQ(std::string(error.what_without_backtrace()),
+              "language model: tokens must be from 0 to 18, got 19.");
+  }
+}
+
+}  // namespace
+}  // namespace dp

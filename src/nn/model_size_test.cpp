@@ -1,0 +1,114 @@
+#include "nn/model_size.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace dp {
+namespace {
+
+ModelConfig preset(const std::string& name) {
+  return read_model_config(std::string(DP_SOURCE_DIR) + "/configs/" + name + ".json");
+}
+
+struct Row {
+  const char* name;
+  double parameters;
+  int64_t num_householder, hidden_size, num_heads;
+};
+// The paper's models, by the number of parameters they are named after.
+constexpr Row kRows[] = {{"213m_n1", 213e6, 1, 768, 8},   {"213m_n2", 213e6, 2, 736, 6},
+                         {"213m_n3", 213e6, 3, 768, 4},   {"392m_n1", 392e6, 1, 1024, 12},
+                         {"392m_n2", 392e6, 2, 1024, 8},  {"392m_n3", 392e6, 3, 1024, 6},
+                         {"805m_n1", 805e6, 1, 1536, 16}, {"805m_n2", 805e6, 2, 1468, 12},
+                         {"805m_n3", 805e6, 3, 1536, 8},  {"340m_n1", 340e6, 1, 1024, 8},
+                         {"443m_n3", 443e6, 3, 1024, 8}};
+
+double deviation(const ModelConfig& config, double parameters) {
+  return std::abs(static_cast<double>(model_size(config).parameters()) / parameters - 1);
+}
+
+TEST(ModelSize, PresetsHaveTheSizeTheyAreNamedAfter) {
+  for (const Row& row : kRows) {
+    const ModelConfig config = preset(row.name);
+    EXPECT_EQ(config.num_householder, row.num_householder) << row.name;
+    EXPECT_EQ(config.hidden_size, row.hidden_size) << row.name;
+    EXPECT_EQ(config.num_heads, row.num_heads) << row.name;
+    EXPECT_LT(deviation(config, row.parameters), 0.01) << row.name;
+  }
+}
+
+TEST(ModelSize, MatchingByHeadsFindsThePapersConfigurations) {
+  for (const char* size : {"213m", "392m", "805m"}) {
+    for (const int n : {1, 2, 3}) {
+      const std::string name = size + ("_n" + std::to_string(n));
+      const ModelConfig want = preset(name);
+      ModelConfig base = preset(std::string(size) + "_n1");
+      base.num_householder = n;
+      base.num_heads = 1;  // whatever the base has
+      const ModelConfig got =
+          match_size(base, parse_count(std::string(size).substr(0, 3) + "M"), MatchBy::kHeads);
+      EXPECT_EQ(got.num_heads, want.num_heads) << name;
+      EXPECT_NEAR(static_cast<double>(got.hidden_size) / static_cast<double>(want.hidden_size), 1,
+                  0.01)
+          << name;
+      EXPECT_LT(
+          deviation(got, static_cast<double>(parse_count(std::string(size).substr(0, 3) + "M"))),
+          0.01)
+          << name;
+    }
+  }
+}
+
+TEST(ModelSize, MatchingByWidthComesWithinAPercent) {
+  for (const MatchBy by : {MatchBy::kHeadDim, MatchBy::kMlp}) {
+    for (const int n : {1, 2, 3, 4}) {
+      ModelConfig base = preset("392m_n1");
+      base.num_householder = n;
+      if (by == MatchBy::kMlp) base.num_heads = 4;
+      const ModelConfig got = match_size(base, 392'000'000, by);
+      EXPECT_LT(deviation(got, 392e6), 0.01) << n;
+      EXPECT_EQ(got.hidden_size, 1024);
+      EXPECT_EQ(got.num_householder, n);
+    }
+  }
+}
+
+TEST(ModelSize, SaysWhenNothingIsSmallEnough) {
+  try {
+    match_size(preset("392m_n1"), 1'000'000, MatchBy::kMlp);
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("the smallest has"), std::string::npos);
+  }
+}
+
+TEST(ModelSize, CountsByHand) {
+  ModelConfig c;
+  c.vocab_size = 10, c.hidden_size = 4, c.num_hidden_layers = 1, c.num_heads = 2, c.head_dim = 3;
+  c.expand_v = 2, c.num_householder = 2, c.use_output_gate = false, c.intermediate_size = 5;
+  const ModelSize size = model_size(c);
+  EXPECT_EQ(size.embeddings, 40);
+  EXPECT_EQ(size.head, 40);
+  EXPECT_EQ(size.mlps, 60);
+  EXPECT_EQ(size.norms, 12);
+  // q 6x4, k 12x4, v 24x4, b 4x4, o 4x12, convolutions (6 + 12 + 24) x 4, norm 6
+  EXPECT_EQ(size.mixers, 24 + 48 + 96 + 16 + 48 + 168 + 6);
+  EXPECT_EQ(size.state_bytes, 4 * (2 * 3 * 6 + 4 * (6 + 12 + 24)));
+  EXPECT_EQ(size.flops_per_token, 2 * (40 + 60 + 24 + 48 + 96 + 16 + 48 + 168) + 10 * 3 * 12);
+}
+
+TEST(ModelSize, ReadsAndWritesCounts) {
+  EXPECT_EQ(parse_count("392M"), 392'000'000);
+  EXPECT_EQ(parse_count("1.3B"), 1'300'000'000);
+  EXPECT_EQ(parse_count("20000"), 20000);
+  for (const char* text : {"", "M", "12X", "-3M", "nan", "1e30"})
+    EXPECT_THROW(parse_count(text), InputError) << text;
+  EXPECT_EQ(format_count(392318976), "392.3M");
+  EXPECT_EQ(format_count(12), "12");
+}
+
+}  // namespace
+}  // namespace dp
