@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """What a training step of a DeltaProduct model takes in plain PyTorch: the peer in `dp bench train`.
 
-The model a careful PyTorch user would write from the paper: torch.nn modules, the recurrence in
-chunks (the best of 16, 32 and 64 rows, bench/torch_peer.py), torch's cross-entropy and AdamW.
-Prints one JSON object, {"step_ms": ...}: the best of at least three steps.
+torch.nn modules, torch's cross-entropy and AdamW, and two forms of the recurrence of
+bench/torch_peer.py: the straightforward loop over time, and chunks as batched matrix products (the
+best of 16, 32 and 64 rows). Prints one JSON object, {"loop_ms": ..., "chunked_ms": ...}: the best of
+at least two steps each, after one that warms up. The loop is null where it would keep more than
+--max-gigabytes of states for the backward pass.
 """
 import argparse
 import json
@@ -13,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from torch_peer import CHUNK_ROWS, chunked
+from torch_peer import CHUNK_ROWS, chunked, loop
 
 
 class RMSNorm(nn.Module):
@@ -55,14 +57,14 @@ class Mixer(nn.Module):
         self.norm = RMSNorm(self.V, config["norm_eps"])
         self.o = nn.Linear(self.H * self.V, config["hidden_size"], bias=False)
 
-    def forward(self, x, rows):
+    def forward(self, x, recurrence):
         B, T, _ = x.shape
         unit = lambda y: y * torch.rsqrt(y.square().sum(-1, keepdim=True) + 1e-6)
         q = unit(self.q(x).view(B, T, self.H, self.K))
         k = unit(self.k(x).view(B, T, self.N, self.H, self.K))
         v = self.v(x).view(B, T, self.N, self.H, self.V)
         beta = self.beta_range * self.b(x).sigmoid().view(B, T, self.N, self.H)
-        return self.o(self.norm(chunked(q, k, v, beta, rows)).flatten(2))
+        return self.o(self.norm(recurrence(q, k, v, beta)).flatten(2))
 
 
 class Block(nn.Module):
@@ -74,8 +76,8 @@ class Block(nn.Module):
         self.gate, self.up = (nn.Linear(D, width, bias=False) for _ in range(2))
         self.down = nn.Linear(width, D, bias=False)
 
-    def forward(self, x, rows):
-        x = x + self.mixer(self.mixer_norm(x), rows)
+    def forward(self, x, recurrence):
+        x = x + self.mixer(self.mixer_norm(x), recurrence)
         h = self.mlp_norm(x)
         return x + self.down(F.silu(self.gate(h)) * self.up(h))
 
@@ -91,10 +93,10 @@ class Model(nn.Module):
         if config["tie_word_embeddings"]:
             self.head.weight = self.embeddings.weight
 
-    def forward(self, ids, rows):
+    def forward(self, ids, recurrence):
         x = self.embeddings(ids)
         for block in self.blocks:
-            x = block(x, rows)
+            x = block(x, recurrence)
         return self.head(self.norm(x))
 
 
@@ -105,7 +107,14 @@ def mlp_width(config):
     return width
 
 
-def step_seconds(config, batch, length, rows, limit):
+def loop_gigabytes(config, batch, length):
+    """What autograd keeps: about two tensors of the state's size for every factor."""
+    N, H, K = (config[x] for x in ("num_householder", "num_heads", "head_dim"))
+    state = H * K * int(K * config["expand_v"]) * 4
+    return 2 * config["num_hidden_layers"] * batch * length * N * state / 1e9
+
+
+def step_seconds(config, batch, length, recurrence, limit):
     torch.manual_seed(1)
     model = Model(config)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
@@ -114,7 +123,7 @@ def step_seconds(config, batch, length, rows, limit):
     while len(times) < 4 and (len(times) < 2 or sum(times) < limit):
         start = time.perf_counter()
         optimiser.zero_grad()
-        loss = F.cross_entropy(model(ids[:, :-1], rows).flatten(0, 1), ids[:, 1:].flatten())
+        loss = F.cross_entropy(model(ids[:, :-1], recurrence).flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
@@ -129,15 +138,21 @@ def main():
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--length", type=int, required=True)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--max-seconds", type=float, default=20, help="per chunk size (default 20)")
+    parser.add_argument("--max-seconds", type=float, default=20, help="per form (default 20)")
+    parser.add_argument("--max-gigabytes", type=float, default=6, help="for the loop (default 6)")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     config = json.loads(arguments.config)
     if config["use_forget_gate"] or config["use_output_gate"]:
         raise SystemExit("torch_training_peer: gates are not part of this comparison")
-    seconds = min(step_seconds(config, arguments.batch, arguments.length, rows,
-                               arguments.max_seconds) for rows in CHUNK_ROWS)
-    print(json.dumps({"step_ms": round(1e3 * seconds, 3)}))
+    seconds = lambda recurrence: step_seconds(config, arguments.batch, arguments.length, recurrence,
+                                              arguments.max_seconds)
+    result = {"loop_ms": None}
+    if loop_gigabytes(config, arguments.batch, arguments.length) <= arguments.max_gigabytes:
+        result["loop_ms"] = 1e3 * seconds(loop)
+    result["chunked_ms"] = 1e3 * min(
+        seconds(lambda *inputs, rows=rows: chunked(*inputs, rows)) for rows in CHUNK_ROWS)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

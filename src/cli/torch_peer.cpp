@@ -58,8 +58,8 @@ std::vector<nlohmann::ordered_json> run_torch_peer(const std::vector<OpShape>& s
   return result["rows"];
 }
 
-double run_torch_training(const std::string& config_json, int64_t batch, int64_t length,
-                          int threads) {
+nlohmann::ordered_json run_torch_training(const std::string& config_json, int64_t batch,
+                                          int64_t length, int threads) {
   const std::string command = std::string(kPython) + " " + shell_quoted(kTrainingScript) +
                               " --config " + shell_quoted(config_json) + " --batch " +
                               std::to_string(batch) + " --length " + std::to_string(length) +
@@ -67,9 +67,9 @@ double run_torch_training(const std::string& config_json, int64_t batch, int64_t
   std::fflush(stdout);
   const auto result =
       nlohmann::ordered_json::parse(output_of(command), nullptr, /*allow_exceptions=*/false);
-  if (!result.is_object() || !result.contains("step_ms") || !result["step_ms"].is_number())
-    throw std::runtime_error("bench/torch_training_peer.py printed no step_ms");
-  return result["step_ms"].get<double>();
+  if (!result.is_object() || !result.contains("loop_ms") || !result.contains("chunked_ms"))
+    throw std::runtime_error("bench/torch_training_peer.py printed no times");
+  return result;
 }
 
 }  // namespace dp::cli

@@ -16,8 +16,9 @@ void require_torch_peer();
 /// chunked_forward_backward_ms, null where it would have taken too long.
 std::vector<nlohmann::ordered_json> run_torch_peer(const std::vector<OpShape>& shapes, int threads);
 
-/// Milliseconds of a training step of the model that `config_json` describes.
-double run_torch_training(const std::string& config_json, int64_t batch, int64_t length,
+/// A training step of the model that `config_json` describes: loop_ms, null where it would take too
+/// much memory, and chunked_ms.
+nlohmann::ordered_json run_torch_training(const std::string& config_json, int64_t batch, int64_t length,
                           int threads);
 
 }  // namespace dp::cli

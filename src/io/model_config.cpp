@@ -184,7 +184,7 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   fields.take("conv_bias", config.conv_bias);
   fields.take("hidden_ratio", config.hidden_ratio, 1e-6, 1e6);
   fields.take("intermediate_size", config.intermediate_size, 1);
-  fields.take("norm_eps", config.norm_eps, 0.0, 1e300);
+  fields.take("norm_eps", config.norm_eps, 1e-30, 1e30);
   fields.take("initializer_range", config.initializer_range, 0.0, 1e6);
   fields.take("tie_word_embeddings", config.tie_word_embeddings);
   fields.take("bos_token_id", config.bos_token_id, 0);

@@ -13,5 +13,10 @@ cmake --build "$work/build"
 "$work/build/use_kernels"
 if [[ -e $work/build/use_ops ]]; then
   "$work/build/use_ops"
+  model=$source/../data/golden/model_a_gated_n2
+  tokens=$("$work/build/use_model" "$model" "$work/state")
+  [[ ${tokens% } == "$("$work/prefix/bin/dp" generate "$model" --ids "1 5 7" --max-tokens 10)" ]]
+  "$work/prefix/bin/dp" generate "$model" --state "$work/state" --max-tokens 1
+  (cd / && "$work/prefix/bin/dp" info 340m_n1 >/dev/null)
   "$work/prefix/bin/dp" --version
 fi

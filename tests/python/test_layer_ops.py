@@ -1,0 +1,94 @@
+"""The operators around the recurrence as a Python user meets them.
+
+Usage: test_layer_ops.py LIBRARY GOLDEN_DIR [unittest options]
+"""
+import sys
+import unittest
+
+import torch
+from torch.nn import functional as F
+
+torch.ops.load_library(sys.argv.pop(1))
+sys.argv.pop(1)
+ops = torch.ops.deltaproduct
+
+
+def plain_short_conv(x, weight, bias, head_size):
+    C, W = weight.shape
+    z = F.conv1d(F.pad(x.transpose(1, 2), (W - 1, 0)), weight.unsqueeze(1), bias, groups=C)
+    y = F.silu(z.transpose(1, 2)).unflatten(-1, (-1, head_size))
+    return (y * torch.rsqrt(y.square().sum(-1, keepdim=True) + 1e-6)).flatten(-2)
+
+
+def plain_rms_norm(x, weight):
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * weight
+
+
+def cases():
+    """name: (operator, the same in plain torch, inputs in float64)"""
+    generator = torch.Generator().manual_seed(0)
+    normal = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
+    targets = torch.tensor([3, 0, -100, 6, 1])
+    return {
+        "short_conv": (lambda x, w, b: ops.short_conv(x, weight=w, bias=b, head_size=3),
+                       lambda x, w, b: plain_short_conv(x, w, b, 3),
+                       (normal(2, 7, 6), normal(6, 4), normal(6))),
+        "rms_norm": (lambda x, w: ops.rms_norm(x, w, 1e-5), plain_rms_norm,
+                     (normal(3, 4, 11), normal(11))),
+        "gated_rms_norm": (lambda x, g, w: ops.gated_rms_norm(x, g, w, 1e-5),
+                           lambda x, g, w: plain_rms_norm(x, w) * F.silu(g),
+                           (normal(3, 4, 9), normal(3, 4, 9), normal(9))),
+        "swiglu": (ops.swiglu, lambda gate, up: F.silu(gate) * up, (normal(5, 13), normal(5, 13))),
+        "linear": (ops.linear, F.linear, (normal(2, 3, 10), normal(7, 10))),
+        "linear_cross_entropy": (lambda h, w: ops.linear_cross_entropy(h, w, targets)[0],
+                                 lambda h, w: F.cross_entropy(h @ w.t(), targets),
+                                 (normal(5, 8), normal(7, 8))),
+    }
+
+
+def leaves(inputs, dtype):
+    return [x.to(dtype).detach().requires_grad_() for x in inputs]
+
+
+class LayerOperators(unittest.TestCase):
+    def test_float64_passes_gradcheck(self):
+        for name, (op, _, inputs) in cases().items():
+            with self.subTest(name):
+                self.assertTrue(torch.autograd.gradcheck(op, leaves(inputs, torch.float64)))
+
+    def test_values_and_gradients_are_torchs(self):
+        for name, (op, plain, inputs) in cases().items():
+            for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+                with self.subTest(name, dtype=dtype):
+                    ours, theirs = leaves(inputs, dtype), leaves(inputs, torch.float64)
+                    y, want = op(*ours), plain(*theirs)
+                    self.assertEqual(y.dtype, dtype)
+                    self.assertLess(float((y - want).abs().max()), tolerance * max(1, float(want.abs().max())))
+                    y.cos().sum().backward()
+                    want.cos().sum().backward()
+                    for x, z in zip(ours, theirs):
+                        self.assertLess(float((x.grad - z.grad).abs().max()),
+                                        4 * tolerance * max(1, float(z.grad.abs().max())))
+
+    def test_nothing_is_recorded_without_gradients(self):
+        for name, (op, _, inputs) in cases().items():
+            for mode in (torch.no_grad, torch.inference_mode):
+                with self.subTest(name), mode():
+                    self.assertFalse(op(*leaves(inputs, torch.float32)).requires_grad)
+
+    def test_mistakes_are_named(self):
+        x = torch.ones(2, 3, 4)
+        for call, text in (
+                (lambda: ops.rms_norm(x, torch.ones(5), 1e-6), "rms_norm: weight must have shape"),
+                (lambda: ops.swiglu(x, torch.ones(2, 3, 5)), "swiglu: up must have"),
+                (lambda: ops.short_conv(x, head_size=3), "short_conv: head_size must"),
+                (lambda: ops.linear(x, torch.ones(7, 5)), "linear: weight must have"),
+                (lambda: ops.linear_cross_entropy(torch.ones(2, 4), torch.ones(3, 4), torch.tensor([0, 3])),
+                 "linear_cross_entropy: targets must")):
+            with self.assertRaises((ValueError, RuntimeError)) as raised:
+                call()
+            self.assertIn(text, str(raised.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
