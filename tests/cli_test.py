@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs the program as a user would: cli_test.py PATH_TO_DP [unittest arguments]."""
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -223,6 +224,17 @@ class Models(Case):
         self.assertEqual(first + second, whole)
         result = dp("generate", GOLDEN / "model_c_noconv_n1", "--ids", "1", "--state", state)
         self.assert_refused(result, "saved with another model")
+
+    def test_memory_does_not_depend_on_the_prompts_length(self):
+        def peak_megabytes(tokens):
+            process = subprocess.Popen([DP, "generate", self.MODEL, "--ids", "7 " * tokens, "--max-tokens", "1"],
+                                       stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = status
+            self.assertEqual(status, 0)
+            return usage.ru_maxrss / 1024
+        # One activation of width 64 for the longer prompt would take 15 MB by itself.
+        self.assertLess(peak_megabytes(60000) - peak_megabytes(1000), 10)
 
     def test_generate_refuses(self):
         self.assert_refused(dp("generate", self.MODEL), "prompt has no tokens")
