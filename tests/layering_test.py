@@ -8,12 +8,14 @@ import sys
 ALLOWED = {
     "base": ((), False),
     "kernels": (("base",), False),
+    "algebra": (("base",), False),
     "io": (("base",), True),
     "ops": (("kernels", "base"), True),
     "nn": (("ops", "io", "base"), True),
     "infer": (("nn", "ops", "io", "base"), True),
-    "train": (("nn", "ops", "io", "kernels", "base"), True),
-    "cli": (("train", "infer", "nn", "io", "ops", "kernels", "base"), True),
+    "tasks": (("algebra", "base"), True),
+    "train": (("tasks", "algebra", "nn", "ops", "io", "kernels", "base"), True),
+    "cli": (("train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
 }
 TORCH = ("torch", "ATen", "c10", "caffe2")
 

@@ -1,0 +1,77 @@
+// dp eval: how often a trained model is right, by length and position.
+#include <ATen/ATen.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "nn/pretrained.h"
+#include "train/run.h"
+
+namespace dp::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  std::string model;
+  std::vector<int64_t> lengths = {128, 256, 512};
+  EvaluationOptions evaluation;
+  JsonOption json;
+  ThreadsOption threads;
+};
+
+int eval(const Options& options) {
+  options.json.check();
+  options.threads.apply();
+  const RunConfig run = read_run_config(options.model);
+  const LanguageModel model = load_model(options.model);
+  const Accuracy accuracy = evaluate(
+      model, *make_task(run), *std::ranges::max_element(options.lengths), options.evaluation);
+  std::printf("%s, %ld test sequences, trained on length %ld\n\n", run.task.group.c_str(),
+              accuracy.sequences, run.training.length);
+  std::printf("%8s  %18s  %15s\n", "length", "sequences right", "answers right");
+  auto rows = ordered_json::array();
+  for (const int64_t length : options.lengths) {
+    const double sequences = accuracy.sequence_accuracy(length),
+                 tokens = accuracy.token_accuracy(length);
+    std::printf("%8ld  %18.4f  %15.4f\n", length, sequences, tokens);
+    rows.push_back(
+        {{"length", length}, {"sequence_accuracy", sequences}, {"token_accuracy", tokens}});
+  }
+  options.json.write(
+      {{"lengths", rows},
+       {"sequences", accuracy.sequences},
+       {"training_length", run.training.length},
+       {"by_position",
+        {{"token_accuracy", accuracy.by_position}, {"sequence_accuracy", accuracy.all_right}}}});
+  return 0;
+}
+
+}  // namespace
+
+Run add_eval(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("model", options->model, "directory of a run, or one of its checkpoints")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--lengths", options->lengths, "lengths to report")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--sequences", options->evaluation.sequences, "test sequences")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--batch", options->evaluation.batch_size, "sequences at once")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--seed", options->evaluation.seed, "of the test sequences")
+      ->capture_default_str();
+  options->json.add_to(app);
+  options->threads.add_to(app);
+  return [options] { return eval(*options); };
+}
+
+}  // namespace dp::cli

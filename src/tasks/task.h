@@ -1,0 +1,42 @@
+// What every task is: batches of tokens and of the answers due at each.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "tasks/random_stream.h"
+
+namespace dp {
+
+/// A target where nothing is asked; the loss and the accuracy pass over it.
+inline constexpr int64_t kNothingAsked = -100;
+
+/// B sequences of T tokens.
+struct Batch {
+  at::Tensor tokens;   // [B,T] int64, from 0 to vocab_size()-1
+  at::Tensor targets;  // [B,T] int64, the answer at each token, or kNothingAsked
+};
+
+/// A source of sequences that are numbered within each stream, from 0 on without end. A stream is told
+/// by seed, split and length; batch `index` holds the sequences index * batch_size and following. What a
+/// batch holds depends on the arguments alone, to the bit and on every machine: to go on where one
+/// stopped takes nothing but the index, and the same sequences come in batches of any size.
+/// Const, and therefore callable from several threads at once.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  virtual int64_t vocab_size() const = 0;
+  /// How many tokens T a sequence of `length` has.
+  virtual int64_t num_tokens(int64_t length) const = 0;
+  /// Whether no sequence of this length comes up in two different splits, whatever the seeds.
+  virtual bool splits_are_disjoint(int64_t length) const = 0;
+  /// [batch_size, num_tokens(length)]. Throws c10::ValueError unless both are at least 1.
+  Batch batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size, int64_t length) const;
+
+ protected:
+  /// Fills one sequence: num_tokens(key.length) tokens and as many targets.
+  virtual void make_sequence(const SequenceKey& key, int64_t* tokens, int64_t* targets) const = 0;
+};
+
+}  // namespace dp

@@ -1,0 +1,53 @@
+#include "train/evaluation.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace dp {
+
+double Accuracy::token_accuracy(int64_t positions) const {
+  const auto count = std::min(by_position.size(), static_cast<size_t>(positions));
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += by_position[i];
+  return count ? sum / static_cast<double>(count) : 0;
+}
+
+double Accuracy::sequence_accuracy(int64_t positions) const {
+  const auto count = std::min(all_right.size(), static_cast<size_t>(positions));
+  return count ? all_right[count - 1] : 0;
+}
+
+Accuracy evaluate(const LanguageModel& model, const Task& task, int64_t length,
+                  const EvaluationOptions& options) {
+  const c10::InferenceMode inference;
+  at::Tensor right_at, right_until;  // [positions], counts
+  Accuracy accuracy;
+  for (uint64_t index = 0; accuracy.sequences < options.sequences; ++index) {
+    const int64_t batch_size = std::min(options.batch_size, options.sequences - accuracy.sequences);
+    // Whole batches of one stream, so that the sequences do not depend on the size of the last.
+    Batch batch = task.batch(options.split, options.seed, index, options.batch_size, length);
+    batch.tokens = batch.tokens.slice(0, 0, batch_size);
+    batch.targets = batch.targets.slice(0, 0, batch_size);
+    const at::Tensor asked = batch.targets[0] != kNothingAsked;
+    const at::Tensor predicted = model.logits(model.features(batch.tokens)).argmax(-1);
+    const at::Tensor right =
+        (predicted == batch.targets).index({at::indexing::Slice(), asked}).to(at::kLong);
+    const at::Tensor until = right.cumprod(1);
+    right_at = right_at.defined() ? right_at + right.sum(0) : right.sum(0);
+    right_until = right_until.defined() ? right_until + until.sum(0) : until.sum(0);
+    accuracy.sequences += batch_size;
+  }
+  const auto shares = [&](const at::Tensor& counts) {
+    const at::Tensor share =
+        (counts.to(at::kDouble) / static_cast<double>(accuracy.sequences)).contiguous();
+    return std::vector<double>(share.data_ptr<double>(), share.data_ptr<double>() + share.numel());
+  };
+  if (right_at.defined()) {
+    accuracy.by_position = shares(right_at);
+    accuracy.all_right = shares(right_until);
+  }
+  return accuracy;
+}
+
+}  // namespace dp

@@ -1,0 +1,200 @@
+#include "train/run.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "nn/pretrained.h"
+
+namespace dp {
+namespace {
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+// A rename is durable once the directory it happened in is.
+void flush_directory(const fs::path& directory) {
+  const int file = open(directory.c_str(), O_RDONLY | O_DIRECTORY);
+  if (file < 0) return;
+  fsync(file);
+  close(file);
+}
+
+// Fills a new directory under another name and moves it to `target`, replacing what was there.
+void replace_directory(const fs::path& target, const std::function<void(const fs::path&)>& fill) {
+  fs::path unfinished = target.parent_path() / "unfinished-";
+  unfinished += target.filename();
+  fs::remove_all(unfinished);
+  fs::create_directories(unfinished);
+  fill(unfinished);
+  flush_directory(unfinished);
+  fs::remove_all(target);
+  fs::rename(unfinished, target);
+  flush_directory(target.parent_path());
+}
+
+class Checkpoints {
+ public:
+  Checkpoints(fs::path folder, int64_t keep) : folder_(std::move(folder)), keep_(keep) {}
+
+  std::optional<fs::path> latest() const {
+    const std::vector<fs::path> all = list();
+    return all.empty() ? std::nullopt : std::optional(all.back());
+  }
+
+  void save(const Trainer& trainer, const std::string& settings) const {
+    fs::create_directories(folder_);
+    char name[32];
+    std::snprintf(name, sizeof name, "step-%09ld", trainer.progress().step);
+    replace_directory(folder_ / name, [&](const fs::path& directory) {
+      trainer.save(directory);
+      write_file_atomically(directory / "run.json", settings);
+    });
+    const std::vector<fs::path> all = list();
+    for (size_t i = 0; i + static_cast<size_t>(std::max<int64_t>(1, keep_)) < all.size(); ++i)
+      fs::remove_all(all[i]);
+  }
+
+ private:
+  std::vector<fs::path> list() const {
+    std::vector<fs::path> all;
+    std::error_code error;
+    for (const fs::directory_entry& item : fs::directory_iterator(folder_, error))
+      if (item.path().filename().string().starts_with("step-")) all.push_back(item.path());
+    std::ranges::sort(all);
+    return all;
+  }
+
+  fs::path folder_;
+  int64_t keep_;
+};
+
+// The sequence accuracy at the longest length: what a run is judged by.
+double headline(const std::vector<EvalReport>& reports) {
+  const auto longest = std::ranges::max_element(reports, {}, &EvalReport::length);
+  return longest == reports.end() ? -1 : longest->sequence_accuracy;
+}
+
+double headline(const ordered_json& evaluation) {
+  std::vector<EvalReport> reports;
+  for (const ordered_json& report : evaluation)
+    reports.push_back(
+        {report.value("length", int64_t{0}), report.value("sequence_accuracy", -1.0), 0});
+  return headline(reports);
+}
+
+// A line per step and evaluation. Lines beyond the checkpoint that a run goes on from are dropped: their
+// steps come again.
+class Metrics {
+ public:
+  Metrics(const fs::path& path, int64_t first_step) {
+    std::string kept;
+    std::ifstream old(path);
+    for (std::string line; std::getline(old, line);) {
+      const ordered_json json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!json.is_object() || json.value("step", first_step) >= first_step) continue;
+      kept += line + "\n";
+      if (json.contains("evaluation")) best_ = std::max(best_, headline(json["evaluation"]));
+    }
+    write_file_atomically(path, kept);
+    stream_.open(path, std::ios::app);
+  }
+
+  /// The best evaluation among the lines that were kept.
+  double best() const { return best_; }
+
+  void write(const ordered_json& line) {
+    stream_ << line.dump() << "\n";
+    stream_.flush();
+  }
+
+ private:
+  std::ofstream stream_;
+  double best_ = -1;
+};
+
+std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& trainer) {
+  std::vector<int64_t> lengths = config.eval_lengths;
+  if (lengths.empty()) lengths = {config.training.length};
+  EvaluationOptions options;
+  options.split = Split::kValidation;
+  options.seed = config.training.seed;
+  options.sequences = config.eval_sequences;
+  const Accuracy accuracy =
+      evaluate(trainer.model(), trainer.task(), *std::ranges::max_element(lengths), options);
+  std::vector<EvalReport> reports;
+  for (const int64_t length : lengths)
+    reports.push_back(
+        {length, accuracy.sequence_accuracy(length), accuracy.token_accuracy(length)});
+  return reports;
+}
+
+ordered_json to_json(const EvalReport& report) {
+  return {{"length", report.length},
+          {"sequence_accuracy", report.sequence_accuracy},
+          {"token_accuracy", report.token_accuracy}};
+}
+
+}  // namespace
+
+RunEnd run_training(const RunConfig& config, const fs::path& directory, bool resume,
+                    const RunWatcher& watch) {
+  if (!resume && fs::exists(directory) && !fs::is_empty(directory))
+    throw InputError(quote(directory.string()) +
+                     " is not empty, expected a new directory; --resume goes on with a run");
+  fs::create_directories(directory);
+  const std::string settings = to_json(config);
+  write_file_atomically(directory / "run.json", settings);
+  Trainer trainer(config.model, make_task(config), config.training);
+  const Checkpoints checkpoints(directory / "checkpoints", config.keep_checkpoints);
+  if (const std::optional<fs::path> latest = checkpoints.latest()) trainer.load(*latest);
+  Metrics metrics(directory / "metrics.jsonl", trainer.progress().step);
+  double best = metrics.best();
+  RunEnd end = RunEnd::kFinished;
+  while (!trainer.finished()) {
+    const int64_t step = trainer.progress().step;
+    RunReport report{trainer, trainer.step(), {}};
+    const bool last = trainer.finished();
+    if ((step + 1) % std::max<int64_t>(1, config.eval_every) == 0 || last)
+      report.evaluation = evaluate_run(config, trainer);
+    ordered_json line = {{"step", step},
+                         {"loss", report.step.loss},
+                         {"accuracy", report.step.accuracy},
+                         {"length", report.step.length},
+                         {"learning_rate", report.step.learning_rate},
+                         {"gradient_norm", report.step.gradient_norm},
+                         {"tokens", trainer.progress().tokens},
+                         {"seconds", trainer.progress().seconds}};
+    for (const EvalReport& evaluation : report.evaluation)
+      line["evaluation"].push_back(to_json(evaluation));
+    metrics.write(line);
+    if (headline(report.evaluation) > best) {
+      best = headline(report.evaluation);
+      replace_directory(directory / "best", [&](const fs::path& folder) {
+        save_model(trainer.model(), folder);
+        write_file_atomically(folder / "run.json", settings);
+      });
+    }
+    const bool reached = config.stop_at > 0 && headline(report.evaluation) >= config.stop_at;
+    const bool go_on = !watch || watch(report);
+    if (reached || !go_on || last ||
+        (step + 1) % std::max<int64_t>(1, config.checkpoint_every) == 0)
+      checkpoints.save(trainer, settings);
+    if (reached && !last) {
+      end = RunEnd::kReachedTarget;
+      break;
+    }
+    if (!go_on && !last) return RunEnd::kStopped;
+  }
+  save_model(trainer.model(), directory);
+  return end;
+}
+
+}  // namespace dp

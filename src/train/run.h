@@ -1,0 +1,65 @@
+// A training run in a directory: settings, metrics, checkpoints, the trained model.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tasks/word_problem.h"
+#include "train/evaluation.h"
+#include "train/trainer.h"
+
+namespace dp {
+
+/// Everything that decides what a run computes.
+struct RunConfig {
+  WordProblemOptions task;
+  ModelConfig model;
+  TrainerOptions training;
+  std::vector<int64_t>
+      eval_lengths;          // empty: the training length; sequences of the split kValidation
+  int64_t eval_every = 100;  // steps
+  int64_t eval_sequences = 128;
+  double stop_at = 0;              // sequence accuracy at the longest of eval_lengths; 0: never
+  int64_t checkpoint_every = 200;  // steps
+  int64_t keep_checkpoints = 2;
+};
+
+std::string to_json(const RunConfig& config);
+/// Throws InputError that names the file and the field.
+RunConfig parse_run_config(const std::string& text, const std::string& file);
+/// Of a run's directory, or of one of its checkpoints.
+RunConfig read_run_config(const std::filesystem::path& directory);
+
+std::shared_ptr<const Task> make_task(const RunConfig& config);
+
+struct EvalReport {
+  int64_t length = 0;
+  double sequence_accuracy = 0, token_accuracy = 0;
+};
+
+struct RunReport {
+  const Trainer& trainer;
+  StepReport step;
+  std::vector<EvalReport> evaluation;  // empty at steps without one
+};
+
+/// Sees every step; false stops the run with a checkpoint.
+using RunWatcher = std::function<bool(const RunReport&)>;
+
+enum class RunEnd { kFinished, kReachedTarget, kStopped };
+
+/// Trains in `directory`:
+///   config.json model.safetensors   the model at the end
+///   run.json                        the settings
+///   metrics.jsonl                   a line per step and evaluation
+///   best/                           the model with the best evaluation
+///   checkpoints/step-N/             to go on from; the last few
+/// A checkpoint is there whole or not at all. With `resume`, goes on from the last one (from the start if
+/// there is none) and ends with the same weights as an uninterrupted run, to the bit. Throws
+/// TrainingDiverged, with the last checkpoint kept.
+RunEnd run_training(const RunConfig& config, const std::filesystem::path& directory, bool resume,
+                    const RunWatcher& watch);
+
+}  // namespace dp

@@ -1,0 +1,173 @@
+#include "train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/timer.h"
+#include "io/checkpoint.h"
+#include "io/safetensors.h"
+#include "io/tensors.h"
+#include "nn/pretrained.h"
+
+namespace dp {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char *kOptimiserFile = "optimiser.safetensors", *kProgressFile = "trainer.json";
+
+LanguageModel fresh_model(const ModelConfig& config, uint64_t seed) {
+  LanguageModel model(config);
+  initialise(model, seed);
+  make_trainable(model);
+  return model;
+}
+
+std::unique_ptr<AdamW> make_optimiser(LanguageModel& model, const AdamWOptions& options) {
+  ParameterGroup decayed{{}, options.weight_decay}, plain{{}, 0};
+  for (const auto& [name, parameter] : model.parameters())
+    (parameter->init == Init::kNormal ? decayed : plain).parameters.push_back(parameter->value);
+  return std::make_unique<AdamW>(std::vector{decayed, plain}, options);
+}
+
+// What to say when numbers have run away.
+std::string diagnosis(LanguageModel& model, const StepReport& report, int64_t step) {
+  std::string text =
+      c10::str("training diverged at step ", step, ": loss ", report.loss, ", gradient norm ",
+               report.gradient_norm, ", learning rate ", report.learning_rate);
+  for (const auto& [name, parameter] : model.parameters()) {
+    const at::Tensor& gradient = parameter->value.grad();
+    if (gradient.defined() && !gradient.isfinite().all().item<bool>())
+      return text + "; the first parameter with such a gradient is " + name;
+  }
+  return text +
+         "; no gradient is to blame, so the weights are: a lower learning rate or clipping helps";
+}
+
+}  // namespace
+
+Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
+                 TrainerOptions options)
+    : task_(std::move(task)),
+      options_(std::move(options)),
+      model_(fresh_model(config, options_.seed)),
+      optimiser_(make_optimiser(model_, options_.optimiser)) {
+  const int64_t first = options_.curriculum.first_length;
+  progress_.length = first > 0 ? std::min(first, options_.length) : options_.length;
+}
+
+StepReport Trainer::step() {
+  const Timer timer;
+  // About as many tokens in every step, whatever the length.
+  const int64_t sequences =
+      options_.batch_size * std::max<int64_t>(1, options_.length / progress_.length);
+  const int64_t parts = std::min(options_.accumulation, sequences);
+  const Batch batch =
+      task_->batch(Split::kTrain, options_.seed, static_cast<uint64_t>(progress_.step), sequences,
+                   progress_.length);
+  const auto asked = (batch.targets != kNothingAsked).sum().item<double>();
+  StepReport report;
+  report.length = progress_.length;
+  report.learning_rate = options_.schedule.learning_rate(progress_.step);
+  optimiser_->zero_grad();
+  double right = 0;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t begin = sequences * part / parts, end = sequences * (part + 1) / parts;
+    const at::Tensor targets = batch.targets.slice(0, begin, end);
+    const LinearCrossEntropyOutput output =
+        model_.loss(model_.features(batch.tokens.slice(0, begin, end)), targets);
+    const double share = (targets != kNothingAsked).sum().item<double>() / asked;
+    torch::autograd::backward({parts == 1 ? output.loss : output.loss * share}, {});
+    report.loss += share * output.loss.item<double>();
+    right += (output.predicted == targets.flatten()).sum().item<double>();
+  }
+  report.accuracy = right / asked;
+  report.gradient_norm = gradient_norm(optimiser_->parameters());
+  if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
+    throw TrainingDiverged(diagnosis(model_, report, progress_.step));
+  const bool clipped = options_.clip_norm > 0 && report.gradient_norm > options_.clip_norm;
+  optimiser_->step(report.learning_rate, clipped ? options_.clip_norm / report.gradient_norm : 1.0);
+  ++progress_.step;
+  progress_.tokens += batch.tokens.numel();
+  advance_curriculum(report.loss);
+  progress_.seconds += timer.seconds();
+  return report;
+}
+
+void Trainer::advance_curriculum(double loss) {
+  const Curriculum& curriculum = options_.curriculum;
+  const double keep = 1 - 1 / static_cast<double>(std::max<int64_t>(1, curriculum.window));
+  progress_.mean_loss =
+      progress_.mean_loss < 0 ? loss : keep * progress_.mean_loss + (1 - keep) * loss;
+  if (curriculum.first_length > 0 && progress_.length < options_.length &&
+      progress_.mean_loss < curriculum.loss_below) {
+    progress_.length = std::min(2 * progress_.length, options_.length);
+    progress_.mean_loss = -1;
+  }
+}
+
+void Trainer::save(const fs::path& directory) const {
+  std::vector<TensorEntry> entries;
+  const std::vector<AdamW::State>& states = optimiser_->state();
+  std::vector<at::Tensor> kept;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    kept.push_back(tensor.contiguous());
+    entries.push_back(entry_of(name, kept.back()));
+  };
+  kept.reserve(3 * states.size());
+  for (size_t i = 0; i < states.size(); ++i) {
+    add(c10::str("exp_avg.", i), states[i].exp_avg);
+    add(c10::str("exp_avg_sq.", i), states[i].exp_avg_sq);
+    add(c10::str("steps.", i), at::full({}, states[i].steps, at::kLong));
+  }
+  save_model(model_, directory, {.dtype = "float32", .legacy_layout = false});
+  write_safetensors(directory / kOptimiserFile, std::move(entries));
+  const nlohmann::json progress = {{"step", progress_.step},
+                                   {"tokens", progress_.tokens},
+                                   {"length", progress_.length},
+                                   {"mean_loss", progress_.mean_loss},
+                                   {"seconds", progress_.seconds}};
+  write_file_atomically(directory / kProgressFile, progress.dump(2) + "\n");
+}
+
+void Trainer::load(const fs::path& directory) {
+  LanguageModel loaded = load_model(directory);
+  if (to_json(loaded.config()) != to_json(model_.config()))
+    throw InputError((directory / "config.json").string() +
+                     ": another model than the one to train, expected the options of the run that "
+                     "it belongs to");
+  std::ifstream stream(directory / kProgressFile);
+  const nlohmann::json progress =
+      nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  TrainerProgress next;
+  try {
+    next = {progress.at("step").get<int64_t>(), progress.at("tokens").get<int64_t>(),
+            progress.at("length").get<int64_t>(), progress.at("mean_loss").get<double>(),
+            progress.at("seconds").get<double>()};
+  } catch (const nlohmann::json::exception&) {
+    throw InputError((directory / kProgressFile).string() +
+                     ": not the progress of a run, expected step, tokens, length, mean_loss and "
+                     "seconds");
+  }
+  const SafetensorsFile file(directory / kOptimiserFile);
+  std::vector<AdamW::State> states;
+  for (size_t i = 0; i < optimiser_->state().size(); ++i)
+    states.push_back({load_tensor(file, c10::str("exp_avg.", i)),
+                      load_tensor(file, c10::str("exp_avg_sq.", i)),
+                      load_tensor(file, c10::str("steps.", i)).item<int64_t>()});
+  optimiser_->load_state(states);
+  const at::NoGradGuard no_grad;
+  const NamedParameters source = loaded.parameters(), target = model_.parameters();
+  for (size_t i = 0; i < target.size(); ++i)
+    target[i].parameter->value.copy_(source[i].parameter->value);
+  progress_ = next;
+}
+
+}  // namespace dp

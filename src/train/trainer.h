@@ -1,0 +1,84 @@
+// Training steps, and everything that the next one depends on.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "nn/language_model.h"
+#include "tasks/task.h"
+#include "train/adamw.h"
+#include "train/schedule.h"
+
+namespace dp {
+
+/// Sequences start short and double in length each time the loss has fallen far enough.
+struct Curriculum {
+  int64_t first_length = 0;  // 0: none, all sequences have the full length
+  double loss_below = 0.1;   // running mean at which the length doubles
+  int64_t window = 20;       // steps the running mean looks back, about
+};
+
+struct TrainerOptions {
+  Schedule schedule;
+  AdamWOptions optimiser;
+  double clip_norm = 1;  // of all gradients together; 0: no limit
+  int64_t batch_size =
+      64;                // sequences of the full length per step; shorter ones are more in number
+  int64_t length = 128;  // of sequences; training never sees longer ones
+  int64_t accumulation = 1;  // parts that a batch is computed in
+  Curriculum curriculum;
+  uint64_t seed = 0;  // of the weights and of the data
+};
+
+/// Where a run stands. With the weights and the optimiser's state, all that the next step depends on.
+struct TrainerProgress {
+  int64_t step = 0;
+  int64_t tokens = 0;     // seen so far
+  int64_t length = 0;     // of sequences in the next step
+  double mean_loss = -1;  // running mean; below 0: none since the length changed
+  double seconds = 0;     // spent on steps, in all processes together
+};
+
+struct StepReport {
+  double loss = 0, accuracy = 0;  // of answers asked for
+  double gradient_norm = 0, learning_rate = 0;
+  int64_t length = 0;
+};
+
+/// Loss or gradients are no longer finite. The weights are those before the step.
+class TrainingDiverged : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Trainer {
+ public:
+  /// A model with fresh weights.
+  Trainer(const ModelConfig& config, std::shared_ptr<const Task> task, TrainerOptions options);
+
+  /// One update. The same options, seed and number of threads give the same weights, to the bit.
+  StepReport step();
+  bool finished() const { return progress_.step >= options_.schedule.total_steps; }
+
+  const LanguageModel& model() const { return model_; }
+  const Task& task() const { return *task_; }
+  const TrainerOptions& options() const { return options_; }
+  const TrainerProgress& progress() const { return progress_; }
+
+  /// Into an existing directory: the model in Hugging Face's form, optimiser.safetensors, trainer.json.
+  void save(const std::filesystem::path& directory) const;
+  /// Goes on where the trainer that saved stood. Throws InputError if the model or a file does not fit.
+  void load(const std::filesystem::path& directory);
+
+ private:
+  void advance_curriculum(double loss);
+
+  std::shared_ptr<const Task> task_;
+  TrainerOptions options_;
+  LanguageModel model_;
+  std::unique_ptr<AdamW> optimiser_;
+  TrainerProgress progress_;
+};
+
+}  // namespace dp

@@ -1,0 +1,159 @@
+#include "train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.h"
+#include "tasks/word_problem.h"
+#include "train/evaluation.h"
+#include "train/run.h"
+
+namespace dp {
+namespace {
+namespace fs = std::filesystem;
+
+RunConfig small_run() {
+  RunConfig run;
+  run.task.group = "Z3";
+  run.model.vocab_size = WordProblem(run.task).vocab_size();
+  run.model.hidden_size = 16;
+  run.model.num_hidden_layers = 1;
+  run.model.num_heads = 2;
+  run.model.head_dim = 8;
+  run.model.expand_v = 1;
+  run.model.num_householder = 2;
+  run.model.allow_neg_eigval = true;
+  run.model.use_short_conv = false;
+  run.model.use_output_gate = false;
+  run.model.intermediate_size = 32;
+  run.training.schedule = {.peak = 3e-3, .minimum = 0, .warmup_steps = 5, .total_steps = 40};
+  run.training.batch_size = 8;
+  run.training.length = 16;
+  return run;
+}
+
+Trainer make_trainer(const RunConfig& run) {
+  return Trainer(run.model, make_task(run), run.training);
+}
+
+void expect_same_weights(const LanguageModel& a, const LanguageModel& b) {
+  const auto left = a.named_values(), right = b.named_values();
+  for (size_t i = 0; i < left.size(); ++i)
+    EXPECT_TRUE(at::equal(left[i].second, right[i].second)) << left[i].first;
+}
+
+TEST(Schedule, WarmsUpThenFollowsTheCosine) {
+  const Schedule schedule{.peak = 1, .minimum = 0.1, .warmup_steps = 4, .total_steps = 104};
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(0), 0.25);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(3), 1);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(4), 1);
+  EXPECT_NEAR(schedule.learning_rate(54), 0.55, 1e-12);
+  EXPECT_NEAR(schedule.learning_rate(104), 0.1, 1e-12);
+  EXPECT_NEAR(schedule.learning_rate(1000), 0.1, 1e-12);
+}
+
+TEST(Trainer, TheSameSeedGivesTheSameBits) {
+  RunConfig run = small_run();
+  Trainer a = make_trainer(run), b = make_trainer(run);
+  for (int i = 0; i < 5; ++i) {
+    const StepReport left = a.step(), right = b.step();
+    EXPECT_EQ(left.loss, right.loss);
+  }
+  expect_same_weights(a.model(), b.model());
+  run.training.seed = 1;
+  Trainer c = make_trainer(run);
+  EXPECT_NE(c.step().loss, make_trainer(small_run()).step().loss);
+}
+
+TEST(Trainer, LearnsToCountModuloThree) {
+  RunConfig run = small_run();
+  run.training.schedule = {.peak = 1e-2, .minimum = 0, .warmup_steps = 10, .total_steps = 400};
+  run.training.curriculum.first_length = 4;
+  run.training.batch_size = 16;
+  Trainer trainer = make_trainer(run);
+  while (!trainer.finished()) trainer.step();
+  const Accuracy accuracy =
+      evaluate(trainer.model(), trainer.task(), 32, {.sequences = 64, .batch_size = 48});
+  EXPECT_EQ(accuracy.sequences, 64);
+  EXPECT_EQ(accuracy.by_position.size(), 32u);
+  EXPECT_GT(accuracy.sequence_accuracy(16), 0.9);
+  EXPECT_GE(accuracy.sequence_accuracy(16), accuracy.sequence_accuracy(32));
+  EXPECT_GE(accuracy.token_accuracy(16), accuracy.sequence_accuracy(16));
+}
+
+TEST(Trainer, PartsOfABatchAddUp) {
+  RunConfig run = small_run();
+  Trainer whole = make_trainer(run);
+  run.training.accumulation = 3;
+  Trainer parts = make_trainer(run);
+  for (int i = 0; i < 3; ++i) {
+    const StepReport left = whole.step(), right = parts.step();
+    EXPECT_NEAR(left.loss, right.loss, 1e-5);
+    EXPECT_NEAR(left.gradient_norm, right.gradient_norm, 1e-4 * left.gradient_norm);
+    EXPECT_EQ(left.accuracy, right.accuracy);
+  }
+}
+
+TEST(Trainer, CurriculumDoublesTheLengthAndKeepsTheTokens) {
+  RunConfig run = small_run();
+  run.training.curriculum = {.first_length = 3, .loss_below = 1e9, .window = 1};
+  Trainer trainer = make_trainer(run);
+  std::vector<int64_t> lengths;
+  for (int i = 0; i < 5; ++i) lengths.push_back(trainer.step().length);
+  EXPECT_EQ(lengths, (std::vector<int64_t>{3, 6, 12, 16, 16}));
+}
+
+TEST(Trainer, GoesOnFromASavedStateToTheBit) {
+  const fs::path folder = fs::path(testing::TempDir()) / "dp_trainer_state";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  RunConfig run = small_run();
+  run.training.curriculum = {.first_length = 4, .loss_below = 1.2, .window = 4};
+  Trainer straight = make_trainer(run);
+  for (int i = 0; i < 12; ++i) straight.step();
+  straight.save(folder);
+  Trainer again = make_trainer(run);
+  again.load(folder);
+  EXPECT_EQ(again.progress().step, 12);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(straight.step().loss, again.step().loss);
+  expect_same_weights(straight.model(), again.model());
+
+  run.model.hidden_size = 8;
+  Trainer other = make_trainer(run);
+  EXPECT_THROW(other.load(folder), InputError);
+  fs::remove_all(folder);
+}
+
+TEST(Trainer, StopsWithADiagnosisWhenNumbersRunAway) {
+  RunConfig run = small_run();
+  run.training.schedule.peak = 1e30;
+  run.training.clip_norm = 0;
+  Trainer trainer = make_trainer(run);
+  try {
+    for (int i = 0; i < 20; ++i) trainer.step();
+    FAIL() << "went on";
+  } catch (const TrainingDiverged& error) {
+    EXPECT_NE(std::string(error.what()).find("training diverged at step "), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("learning rate"), std::string::npos);
+  }
+}
+
+TEST(RunConfig, SurvivesARoundTrip) {
+  RunConfig run = small_run();
+  run.eval_lengths = {16, 64};
+  run.stop_at = 0.25;
+  run.training.seed = uint64_t{1} << 63;
+  EXPECT_EQ(to_json(parse_run_config(to_json(run), "f")), to_json(run));
+  try {
+    parse_run_config(R"({"task": {"name": "word-problem", "group": 3}})", "f");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_EQ(std::string(error.what()), "f: field 'task.group' is missing or of another type");
+  }
+}
+
+}  // namespace
+}  // namespace dp

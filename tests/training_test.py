@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Kills real training processes and takes their runs up again: training_test.py PATH_TO_DP [unittest arguments]."""
+import json
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DP = sys.argv.pop(1)
+KILLS = 10
+SETTINGS = ["--group", "S3", "--num-householder", 2, "--hidden", 16, "--heads", 2, "--head-dim", 8, "--mlp", 32, "--steps", 400,
+            "--batch", 4, "--length", 16, "--curriculum", 4, "--curriculum-loss", 1.7, "--eval-every", 25,
+            "--eval-lengths", "16,32", "--eval-sequences", 8, "--checkpoint-every", 7, "--threads", 1]
+
+
+def command(out, *more):
+    return [DP, "train", "word-problem", *map(str, SETTINGS), "--out", str(out), *more]
+
+
+class Training(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.whole = self.folder / "whole"
+        start = time.monotonic()
+        self.run_to_its_end(self.whole)
+        self.seconds = time.monotonic() - start
+
+    def run_to_its_end(self, out, *more):
+        result = subprocess.run(command(out, *more), capture_output=True, text=True, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def assert_same_as_whole(self, out):
+        for name in ("model.safetensors", "config.json", "best/model.safetensors",
+                     "checkpoints/step-000000400/optimiser.safetensors"):
+            self.assertEqual((out / name).read_bytes(), (self.whole / name).read_bytes(), name)
+        lines = [[json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+                 for folder in (out, self.whole)]
+        for line in lines[0] + lines[1]:
+            del line["seconds"]
+        self.assertEqual(lines[0], lines[1])
+        self.assertEqual([line["step"] for line in lines[0]], list(range(400)))
+
+    def test_killed_at_random_moments(self):
+        moments = random.Random(1)
+        out = self.folder / "killed"
+        for _ in range(KILLS):
+            process = subprocess.Popen(command(out, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                process.wait(moments.uniform(0.2, 0.8) * self.seconds)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+        self.run_to_its_end(out, "--resume")
+        self.assert_same_as_whole(out)
+
+    def test_interrupted_politely(self):
+        out = self.folder / "interrupted"
+        process = subprocess.Popen(command(out), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        while not (out / "checkpoints").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn(f"go on with: ./dp train word-problem --resume --out {out}", output)
+        self.run_to_its_end(out, "--resume")
+        self.assert_same_as_whole(out)
+
+    def test_a_run_is_not_overwritten(self):
+        result = subprocess.run(command(self.whole), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("is not empty", result.stderr)
+
+    def test_eval(self):
+        output = self.folder / "eval.json"
+        result = subprocess.run([DP, "eval", self.whole, "--lengths", "8,16,32", "--sequences", "32", "--json", output],
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(output.read_text())
+        self.assertEqual([row["length"] for row in report["lengths"]], [8, 16, 32])
+        for row in report["lengths"]:
+            position = report["by_position"]["token_accuracy"][:row["length"]]
+            self.assertAlmostEqual(row["token_accuracy"], sum(position) / row["length"])
+            self.assertEqual(row["sequence_accuracy"], report["by_position"]["sequence_accuracy"][row["length"] - 1])
+
+
+unittest.main()
