@@ -89,4 +89,35 @@ class Training(unittest.TestCase):
             self.assertEqual(row["sequence_accuracy"], report["by_position"]["sequence_accuracy"][row["length"] - 1])
 
 
+class Sweep(unittest.TestCase):
+    def test_a_grid_runs_once(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        plan = {"base": {"hidden": 8, "heads": 1, "head-dim": 8, "mlp": 16, "steps": 6, "batch": 2, "length": 8},
+                "grid": {"group": ["S3", "Z2"], "num-householder": [1, 2]},
+                "overrides": [{"match": {"group": "Z2"}, "set": {"steps": 3}}],
+                "evaluate": {"lengths": [4, 8], "sequences": 4}}
+        (folder / "grid.json").write_text(json.dumps(plan))
+        sweep = lambda: subprocess.run([DP, "sweep", folder / "grid.json"], capture_output=True, text=True)
+        result = sweep()
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        runs = folder / "grid/runs"
+        summary = json.loads((runs / "sweep.json").read_text())
+        self.assertEqual(len(summary["runs"]), 4)
+        for run in summary["runs"]:
+            self.assertEqual([row["length"] for row in run["lengths"]], [4, 8])
+            lines = (runs / run["name"] / "metrics.jsonl").read_text().splitlines()
+            self.assertEqual(len(lines), 3 if run["options"]["group"] == "Z2" else 6)
+        again = sweep()
+        self.assertIn("4 of 4 runs are finished already", again.stdout)
+        (runs / summary["runs"][0]["name"] / "eval.json").unlink()
+        self.assertIn("3 of 4 runs are finished already", sweep().stdout)
+
+        plan["base"]["hidden"] = -1
+        (folder / "wrong.json").write_text(json.dumps(plan))
+        result = subprocess.run([DP, "sweep", folder / "wrong.json"], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("--hidden", result.stderr)
+
+
 unittest.main()

@@ -1,0 +1,142 @@
+#include "train/sweep.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "io/json.h"
+
+namespace dp {
+namespace {
+
+using nlohmann::json;
+using Settings = std::map<std::string, json>;
+
+constexpr size_t kMostRuns = 100000;
+
+class Reader {
+ public:
+  explicit Reader(std::string file) : file_(std::move(file)) {}
+
+  [[noreturn]] void fail(const std::string& field, const std::string& expected) const {
+    throw InputError(file_ + ": field " + quote(field) + " must be " + expected);
+  }
+
+  /// The object in a field, empty if there is none.
+  json object(const json& from, const std::string& field) const {
+    const json found = from.value(field, json::object());
+    if (!found.is_object()) fail(field, "an object");
+    return found;
+  }
+
+  void check_value(const std::string& field, const json& value) const {
+    if (!value.is_string() && !value.is_number() && !value.is_boolean())
+      fail(field, "a text, a number, true or false");
+  }
+
+ private:
+  std::string file_;
+};
+
+std::string to_text(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// A name for a directory: what could be taken for a path is replaced.
+std::string run_name(const std::vector<std::string>& varying, const Settings& settings) {
+  std::string name;
+  for (const std::string& option : varying)
+    name += (name.empty() ? "" : ",") + option + "=" + to_text(settings.at(option));
+  for (char& c : name)
+    if (c == '/' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = '_';
+  return name.empty() ? "run" : name;
+}
+
+bool matches(const json& match, const Settings& settings) {
+  return std::ranges::all_of(match.items(), [&](const auto& item) {
+    const auto found = settings.find(item.key());
+    if (found == settings.end()) return false;
+    return item.value().is_array()
+               ? std::ranges::find(item.value(), found->second) != item.value().end()
+               : item.value() == found->second;
+  });
+}
+
+}  // namespace
+
+Sweep parse_sweep(const std::string& text, const std::string& file) {
+  const json object = parse_json(text, file, "the sweep");
+  const Reader reader(file);
+  if (!object.is_object()) throw InputError(file + ": expected a JSON object");
+  for (const auto& [name, value] : object.items())
+    if (name != "task" && name != "base" && name != "grid" && name != "overrides" &&
+        name != "evaluate" && name != "comment")
+      reader.fail(name,
+                  "task, base, grid, overrides, evaluate or comment: there is no other field");
+  Sweep sweep;
+  const json task = object.value("task", json("word-problem"));
+  if (!task.is_string()) reader.fail("task", "the name of a task");
+  sweep.task = task.get<std::string>();
+
+  std::vector<Settings> all = {{}};
+  const json base = reader.object(object, "base"), grid = reader.object(object, "grid");
+  for (const auto& [option, value] : base.items()) {
+    reader.check_value("base." + option, value);
+    all[0][option] = value;
+  }
+  std::vector<std::string> varying;
+  for (const auto& [option, values] : grid.items()) {
+    if (!values.is_array() || values.empty()) reader.fail("grid." + option, "a list of values");
+    varying.push_back(option);
+    std::vector<Settings> next;
+    for (const Settings& settings : all) {
+      for (const json& value : values) {
+        reader.check_value("grid." + option, value);
+        next.push_back(settings);
+        next.back()[option] = value;
+      }
+    }
+    all = std::move(next);
+    if (all.size() > kMostRuns) reader.fail("grid", "a grid of at most 100000 runs");
+  }
+  const json overrides = object.value("overrides", json::array());
+  if (!overrides.is_array()) reader.fail("overrides", "a list");
+  for (Settings& settings : all) {
+    const std::string name = run_name(varying, settings);
+    for (const json& rule : overrides) {
+      if (!rule.is_object()) reader.fail("overrides", "a list of objects with match and set");
+      if (!matches(reader.object(rule, "match"), settings)) continue;
+      const json changes = reader.object(rule, "set");
+      for (const auto& [option, value] : changes.items()) {
+        reader.check_value("overrides.set." + option, value);
+        settings[option] = value;
+      }
+    }
+    SweepRun& run = sweep.runs.emplace_back();
+    run.name = name;
+    for (const auto& [option, value] : settings) run.options.emplace_back(option, to_text(value));
+  }
+  const json evaluate = reader.object(object, "evaluate");
+  try {
+    if (evaluate.contains("lengths")) evaluate["lengths"].get_to(sweep.eval_lengths);
+    if (evaluate.contains("sequences")) evaluate["sequences"].get_to(sweep.eval_sequences);
+  } catch (const json::exception&) {
+    reader.fail("evaluate",
+                "an object with lengths (a list of integers) and sequences (an integer)");
+  }
+  if (sweep.eval_lengths.empty()) reader.fail("evaluate.lengths", "a list of at least one length");
+  return sweep;
+}
+
+Sweep read_sweep(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (!stream) throw InputError(quote(file.string()) + " cannot be read, expected a sweep in JSON");
+  return parse_sweep(text.str(), file.string());
+}
+
+}  // namespace dp

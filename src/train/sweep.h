@@ -1,0 +1,35 @@
+// A grid of runs, described in one file.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dp {
+
+/// One run: options of `dp train` by name, without dashes.
+struct SweepRun {
+  std::string name;  // of its directory, from what varies: "group=S3,num-householder=2,seed=0"
+  std::vector<std::pair<std::string, std::string>> options;
+};
+
+/// The file, in JSON:
+///   "task"       what follows `dp train`: "word-problem"
+///   "base"       options that all runs share: {"length": 128, "lr": 0.001}
+///   "grid"       options with a list of values each; a run for every combination
+///   "overrides"  [{"match": {"group": ["S4", "A5"]}, "set": {"steps": 9000}}, ...], later ones win
+///   "evaluate"   {"lengths": [128, 512], "sequences": 512}
+/// A flag such as forget-gate has the value true or false.
+struct Sweep {
+  std::string task = "word-problem";
+  std::vector<SweepRun> runs;
+  std::vector<int64_t> eval_lengths = {128, 256, 512};
+  int64_t eval_sequences = 512;
+};
+
+/// Throws InputError that names the file and the field.
+Sweep parse_sweep(const std::string& text, const std::string& file);
+Sweep read_sweep(const std::filesystem::path& file);
+
+}  // namespace dp

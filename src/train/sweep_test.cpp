@@ -1,0 +1,71 @@
+#include "train/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/error.h"
+
+namespace dp {
+namespace {
+
+std::string option(const SweepRun& run, const std::string& name) {
+  for (const auto& [key, value] : run.options)
+    if (key == name) return value;
+  return "";
+}
+
+TEST(Sweep, HasARunForEveryCombination) {
+  const Sweep sweep = parse_sweep(R"({
+    "base": {"length": 128, "lr": 0.001, "forget-gate": true},
+    "grid": {"group": ["S3", "S4"], "num-householder": [1, 2], "seed": [0, 1, 2]},
+    "overrides": [{"match": {"group": ["S4"]}, "set": {"steps": 9000}},
+                  {"match": {"group": "S4", "seed": 2}, "set": {"steps": 5, "lr": 0.5}}],
+    "evaluate": {"lengths": [64], "sequences": 10}})",
+                                  "f");
+  EXPECT_EQ(sweep.runs.size(), 12u);
+  std::set<std::string> names;
+  for (const SweepRun& run : sweep.runs) {
+    names.insert(run.name);
+    EXPECT_EQ(option(run, "length"), "128");
+    EXPECT_EQ(option(run, "forget-gate"), "true");
+    const bool late = option(run, "group") == "S4" && option(run, "seed") == "2";
+    EXPECT_EQ(option(run, "steps"), late ? "5" : option(run, "group") == "S4" ? "9000" : "");
+    EXPECT_EQ(option(run, "lr"), late ? "0.5" : "0.001");
+  }
+  EXPECT_EQ(names.size(), 12u);
+  EXPECT_TRUE(names.contains("group=S4,num-householder=2,seed=1"));
+  EXPECT_EQ(sweep.eval_lengths, std::vector<int64_t>{64});
+  EXPECT_EQ(sweep.eval_sequences, 10);
+}
+
+TEST(Sweep, NamesAreNoPaths) {
+  const Sweep sweep = parse_sweep(R"({"grid": {"group": ["../x"]}})", "f");
+  EXPECT_EQ(sweep.runs[0].name, "group=.._x");
+}
+
+TEST(Sweep, RefusesWrongFieldsByName) {
+  const auto error_of = [](const std::string& text) -> std::string {
+    try {
+      parse_sweep(text, "f.json");
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of(R"({"grid": {"group": "S3"}})"),
+            "f.json: field 'grid.group' must be a list of values");
+  EXPECT_EQ(error_of(R"({"grid": {"group": []}})"),
+            "f.json: field 'grid.group' must be a list of values");
+  EXPECT_EQ(error_of(R"({"base": {"lr": [1]}})"),
+            "f.json: field 'base.lr' must be a text, a number, true or false");
+  EXPECT_EQ(error_of(R"({"gird": {}})"),
+            "f.json: field 'gird' must be task, base, grid, overrides, evaluate or comment: there "
+            "is no other field");
+  EXPECT_EQ(error_of(R"({"evaluate": {"lengths": "all"}})"),
+            "f.json: field 'evaluate' must be an object with lengths (a list of integers) and "
+            "sequences (an integer)");
+}
+
+}  // namespace
+}  // namespace dp
