@@ -1,6 +1,6 @@
 // dp generate: continue a sequence of tokens.
 #include <CLI/App.hpp>
-#include <atomic>
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>

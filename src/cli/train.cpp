@@ -53,6 +53,12 @@ std::string describe(const std::vector<EvalReport>& reports) {
   return text;
 }
 
+std::string describe_stage(int64_t step, const StepReport& report) {
+  std::string text = c10::str("step ", step, ": sequences of ", report.length);
+  if (report.letters > 0) text += c10::str(", of ", report.letters, " elements");
+  return text;
+}
+
 int train_word_problem(Options& options) {
   const std::filesystem::path out = options.out;
   if (options.resume && std::filesystem::exists(out / "run.json")) {
@@ -74,7 +80,7 @@ int train_word_problem(Options& options) {
   std::fflush(stdout);
   std::signal(SIGINT, [](int) { interrupted = 1; });
   std::signal(SIGTERM, [](int) { interrupted = 1; });
-  int64_t length = 0;
+  Difficulty stage(run.training.length);
   RunEnd end = RunEnd::kFinished;
   std::vector<EvalReport> last_evaluation;
   double seconds = 0;
@@ -85,10 +91,9 @@ int train_word_problem(Options& options) {
       if (!progress)
         progress =
             std::make_unique<Progress>("training", run.training.schedule.total_steps, p.step - 1);
-      if (report.step.length != length && run.training.curriculum.first_length > 0)
-        progress->say("step " + std::to_string(p.step) + ": length " +
-                      std::to_string(report.step.length));
-      length = report.step.length;
+      if (Difficulty(report.step.length, report.step.letters) != stage)
+        progress->say(describe_stage(p.step, report.step));
+      stage = {report.step.length, report.step.letters};
       if (!report.evaluation.empty()) {
         last_evaluation = report.evaluation;
         progress->say("step " + std::to_string(p.step) + ": " + describe(report.evaluation));
@@ -178,6 +183,11 @@ void add_training_options(CLI::App& app, RunConfig& run) {
   app.add_option("--curriculum", t.curriculum.first_length,
                  "begin with sequences of this length and double it whenever the loss falls below "
                  "--curriculum-loss; 0: the full length from the start")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--curriculum-letters", t.curriculum.first_letters,
+                 "begin with inputs of so many elements, generators first, and double their number "
+                 "likewise before the length; 0: all from the start")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--curriculum-loss", t.curriculum.loss_below, "see --curriculum")

@@ -133,9 +133,8 @@ LinearCrossEntropyOutput LanguageModel::loss(const at::Tensor& features,
   TORCH_CHECK_VALUE(features.dim() == 3 && targets.sizes() == features.sizes().slice(0, 2),
                     "language model: targets must have shape [B,T] = ",
                     features.sizes().slice(0, features.dim() - 1), ", got ", targets.sizes(), ".");
-  return linear_cross_entropy(features.flatten(0, 1),
-                              config_.tie_word_embeddings ? embeddings_.value : head_.value,
-                              targets.flatten());
+  const at::Tensor& head = config_.tie_word_embeddings ? embeddings_.value : head_.value;
+  return linear_cross_entropy(features.flatten(0, 1), head.to(at::kFloat), targets.flatten());
 }
 
 at::Tensor LanguageModel::logits_of_padded(const at::Tensor& ids, const at::Tensor& mask) const {

@@ -144,6 +144,10 @@ TEST(LanguageModel, BFloat16MatricesAreUsedExactly) {
         reference_logits(model.config(), weights_of(model), random_ids(model.config(), 2, 30));
     const at::Tensor got = model.logits(model.features(random_ids(model.config(), 2, 30)));
     EXPECT_LT(error(got, want), 1e-5);
+
+    const at::Tensor ids = random_ids(model.config(), 2, 30);
+    const at::Tensor loss = at::cross_entropy_loss(want.flatten(0, 1), ids.flatten());
+    EXPECT_NEAR(model.loss(model.features(ids), ids).loss.item<double>(), loss.item<double>(), 1e-5);
   }
 }
 

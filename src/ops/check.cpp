@@ -4,30 +4,12 @@
 #include <cstring>
 #include <sstream>
 
+#include "ops/tensor_checks.h"
+
 namespace dp {
 namespace {
 
-bool is_16_bit(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
-
-// The names Python users know; at::toString says Float and Double.
-std::string dtype_name(at::ScalarType type) {
-  switch (type) {
-    case at::kHalf:
-      return "float16";
-    case at::kBFloat16:
-      return "bfloat16";
-    case at::kFloat:
-      return "float32";
-    case at::kDouble:
-      return "float64";
-    case at::kInt:
-      return "int32";
-    case at::kLong:
-      return "int64";
-    default:
-      return at::toString(type);
-  }
-}
+constexpr const char* kOp = "delta_product";
 
 // A shape to match: `letters` such as "B,T,N,H", and a size for each or -1 where any size will do.
 struct Expected {
@@ -75,21 +57,6 @@ void check_not_empty(const char* name, const at::Tensor& x, int64_t dim, const c
                     " of shape ", x.sizes(), ".");
 }
 
-void check_like_q(const char* name, const at::Tensor& x, const at::Tensor& q, bool may_be_float32) {
-  const at::ScalarType want = q.scalar_type(), got = x.scalar_type();
-  TORCH_CHECK_VALUE(x.layout() == at::kStrided, "delta_product: ", name,
-                    " must be a dense tensor, got layout ", x.layout(), ".");
-  TORCH_CHECK_VALUE(x.device() == q.device(), "delta_product: ", name, " must be on ", q.device(),
-                    " like q, got ", x.device(), ".");
-  if (may_be_float32 && is_16_bit(want)) {
-    TORCH_CHECK_VALUE(got == want || got == at::kFloat, "delta_product: ", name, " must be ",
-                      dtype_name(want), " like q or float32, got ", dtype_name(got), ".");
-  } else {
-    TORCH_CHECK_VALUE(got == want, "delta_product: ", name, " must be ", dtype_name(want),
-                      " like q, got ", dtype_name(got), ".");
-  }
-}
-
 // fla keeps the N factors of a token in the time axis. Says how to split x [B,T*N,...] if it could
 // be one.
 std::string flattened_repair(const char* name, const at::Tensor& x, const Expected& expected) {
@@ -113,36 +80,6 @@ std::string gate_repair(const at::Tensor& gate, const DeltaProductArguments& a) 
 std::string state_repair(const at::Tensor& state, const DeltaProductArguments& a) {
   const bool transposed = state.dim() == 4 && state.size(2) == a.V && state.size(3) == a.K;
   return transposed ? " If it is [V,K] per head, call state.transpose(2, 3) first." : "";
-}
-
-// The lengths of the packed sequences.
-std::vector<int64_t> checked_lengths(const at::Tensor& cu_seqlens, const at::Tensor& q) {
-  const at::ScalarType type = cu_seqlens.scalar_type();
-  TORCH_CHECK_VALUE(type == at::kInt || type == at::kLong,
-                    "delta_product: cu_seqlens must be int32 or int64, got ", dtype_name(type),
-                    ".");
-  TORCH_CHECK_VALUE(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 1,
-                    "delta_product: cu_seqlens must have shape [S+1] for S sequences, got ",
-                    cu_seqlens.sizes(), ".");
-  TORCH_CHECK_VALUE(cu_seqlens.device().is_cpu() || cu_seqlens.device() == q.device(),
-                    "delta_product: cu_seqlens must be on cpu or on ", q.device(), " like q, got ",
-                    cu_seqlens.device(), ".");
-  TORCH_CHECK_VALUE(q.size(0) == 1, "delta_product: B must be 1 with cu_seqlens, got q of shape ",
-                    q.sizes(), "; lay the sequences end to end along T.");
-  const at::Tensor on_cpu = cu_seqlens.detach().to(at::kCPU, at::kLong).contiguous();
-  const int64_t* ends = on_cpu.data_ptr<int64_t>();
-  const int64_t last = on_cpu.size(0) - 1;
-  TORCH_CHECK_VALUE(ends[0] == 0, "delta_product: cu_seqlens must start at 0, got ", ends[0], ".");
-  std::vector<int64_t> lengths;
-  for (int64_t i = 1; i <= last; ++i) {
-    TORCH_CHECK_VALUE(ends[i - 1] <= ends[i], "delta_product: cu_seqlens must not decrease, got ",
-                      ends[i - 1], " then ", ends[i], " at index ", i, ".");
-    lengths.push_back(ends[i] - ends[i - 1]);
-  }
-  TORCH_CHECK_VALUE(ends[last] == q.size(1),
-                    "delta_product: cu_seqlens must end at T = ", q.size(1), " to match q, got ",
-                    ends[last], ".");
-  return lengths;
 }
 
 Implementation resolve(Implementation wanted, const at::Tensor& q) {
@@ -182,9 +119,7 @@ void check_shapes(DeltaProductArguments& a) {
 
 }  // namespace
 
-at::ScalarType DeltaProductArguments::compute_type() const {
-  return is_16_bit(q.scalar_type()) ? at::kFloat : q.scalar_type();
-}
+at::ScalarType DeltaProductArguments::compute_type() const { return dp::compute_type(q); }
 
 DeltaProductArguments checked_arguments(const at::Tensor& q, const at::Tensor& k,
                                         const at::Tensor& v, const at::Tensor& beta,
@@ -200,13 +135,16 @@ DeltaProductArguments checked_arguments(const at::Tensor& q, const at::Tensor& k
   TORCH_CHECK_VALUE(at::isFloatingType(q.scalar_type()),
                     "delta_product: q must be float32, float64, ", "bfloat16 or float16, got ",
                     dtype_name(q.scalar_type()), ".");
-  for (const auto& [name, x] : required) check_like_q(name, x, q, false);
-  if (a.log_gate.defined()) check_like_q("log_gate", a.log_gate, q, true);
-  if (a.state.defined()) check_like_q("state", a.state, q, true);
+  for (const auto& [name, x] : required) check_like(kOp, name, x, "q", q);
+  if (a.log_gate.defined()) check_like(kOp, "log_gate", a.log_gate, "q", q, true);
+  if (a.state.defined()) check_like(kOp, "state", a.state, "q", q, true);
 
   check_shapes(a);
   a.packed = options.cu_seqlens.has_value() && options.cu_seqlens->defined();
-  if (a.packed) a.lengths = checked_lengths(*options.cu_seqlens, q);
+  if (a.packed) {
+    const std::vector<int64_t> offsets = checked_offsets(kOp, *options.cu_seqlens, "q", q);
+    for (size_t i = 1; i < offsets.size(); ++i) a.lengths.push_back(offsets[i] - offsets[i - 1]);
+  }
   if (a.state.defined())
     check_shape("state", a.state,
                 {a.packed ? "S,H,K,V" : "B,H,K,V",

@@ -7,6 +7,7 @@
 #include "ops/implementations.h"
 #include "ops/kernel_tensors.h"
 #include "ops/once_differentiable.h"
+#include "ops/tensor_checks.h"
 
 namespace dp {
 namespace {
@@ -146,16 +147,6 @@ struct FusedFunction : torch::autograd::Function<FusedFunction> {
   }
 };
 
-bool any_requires_grad(const DeltaProductArguments& a) {
-  for (const at::Tensor& x : {a.q, a.k, a.v, a.beta, a.log_gate, a.state})
-    if (x.defined() && x.requires_grad()) return true;
-  return false;
-}
-
-c10::optional<at::Tensor> optional(const at::Tensor& x) {
-  return x.defined() ? c10::make_optional(x) : c10::nullopt;
-}
-
 }  // namespace
 
 DeltaProductOutput delta_product_fused(const DeltaProductArguments& arguments) {
@@ -163,7 +154,7 @@ DeltaProductOutput delta_product_fused(const DeltaProductArguments& arguments) {
 }
 
 DeltaProductOutput delta_product_fused_autograd(const DeltaProductArguments& a) {
-  const bool keep = at::GradMode::is_enabled() && any_requires_grad(a);
+  const bool keep = wants_gradient({a.q, a.k, a.v, a.beta, a.log_gate, a.state});
   const variable_list outputs =
       FusedFunction::apply(a.q, a.k, a.v, a.beta, optional(a.log_gate), optional(a.state), a, keep);
   return {outputs[0], outputs[1]};

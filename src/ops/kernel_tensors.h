@@ -1,4 +1,4 @@
-// Tensors as the kernels read them.
+// Tensors on their way between torch's graph and the kernels.
 #pragma once
 #include <ATen/ATen.h>
 
@@ -7,6 +7,11 @@ namespace dp {
 /// Contiguous float32, outside the graph of gradients. Undefined stays undefined.
 inline at::Tensor for_kernel(const at::Tensor& x) {
   return x.defined() ? x.detach().to(at::kFloat).contiguous().resolve_neg() : x;
+}
+
+/// As an autograd Function takes it; undefined becomes none.
+inline c10::optional<at::Tensor> optional(const at::Tensor& x) {
+  return x.defined() ? c10::make_optional(x) : c10::nullopt;
 }
 
 inline const float* data(const at::Tensor& x) {

@@ -8,7 +8,7 @@
 #include "kernels/matvec.h"
 #include "ops/aten_executor.h"
 #include "ops/kernel_tensors.h"
-#include "ops/pointwise.h"
+#include "ops/tensor_checks.h"
 
 namespace dp {
 namespace {

@@ -12,7 +12,7 @@
 #include "ops/aten_executor.h"
 #include "ops/kernel_tensors.h"
 #include "ops/once_differentiable.h"
-#include "ops/pointwise.h"
+#include "ops/tensor_checks.h"
 
 namespace dp {
 namespace {
@@ -182,8 +182,8 @@ void check(const char* op, const at::Tensor& hidden, const at::Tensor& weight,
                     op, ": weight must have shape [V,D] = [V, ", hidden.size(1),
                     "] to match hidden, with V >= 1, got ", weight.sizes(), ".");
   TORCH_CHECK_VALUE(targets.defined(), op, ": targets is an undefined tensor.");
-  TORCH_CHECK_VALUE(targets.scalar_type() == at::kLong, op, ": targets must be Long, got ",
-                    targets.scalar_type(), ".");
+  TORCH_CHECK_VALUE(targets.scalar_type() == at::kLong, op, ": targets must be int64, got ",
+                    dtype_name(targets.scalar_type()), ".");
   TORCH_CHECK_VALUE(targets.device() == hidden.device(), op, ": targets must be on ",
                     hidden.device(), " like hidden, got ", targets.device(), ".");
   TORCH_CHECK_VALUE(targets.dim() == 1 && targets.size(0) == hidden.size(0), op,

@@ -188,8 +188,8 @@ TEST(LinearCrossEntropy, Mistakes) {
             "linear_cross_entropy: weight must have shape [V,D] = [V, 3] to match hidden, with "
             "V >= 1, got [4, 2].");
   EXPECT_EQ(error(h, w.to(at::kDouble), t),
-            "linear_cross_entropy: weight must be Float like hidden, got Double.");
-  EXPECT_EQ(error(h, w, t.to(at::kInt)), "linear_cross_entropy: targets must be Long, got Int.");
+            "linear_cross_entropy: weight must be float32 like hidden, got float64.");
+  EXPECT_EQ(error(h, w, t.to(at::kInt)), "linear_cross_entropy: targets must be int64, got int32.");
   EXPECT_EQ(error(h, w, at::zeros({3}, at::kLong)),
             "linear_cross_entropy: targets must have shape [M] = [2] to match hidden, got [3].");
   EXPECT_EQ(error(h, w, at::tensor({0, 4}, at::kLong)),

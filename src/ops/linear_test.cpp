@@ -108,11 +108,11 @@ TEST(LinearOp, EveryMistakeGetsItsSentence) {
   EXPECT_EQ(error(x, at::ones({6})),
             "linear: weight must have shape [O,I] = [O, 6] to match x, got [6].");
   EXPECT_EQ(error(x, at::ones({4, 6}, at::kDouble)),
-            "linear: weight must be Float like x, got Double.");
+            "linear: weight must be float32 like x, got float64.");
   EXPECT_EQ(error(x.to(at::kDouble), at::ones({4, 6}, at::kBFloat16)),
-            "linear: weight must be Double like x, got BFloat16.");
+            "linear: weight must be float64 like x, got bfloat16.");
   EXPECT_EQ(error(x.to(at::kLong), at::ones({4, 6})),
-            "linear: x must be of floating point, got Long.");
+            "linear: x must be of floating point, got int64.");
   EXPECT_EQ(error(x, at::Tensor()), "linear: weight is an undefined tensor.");
 }
 

@@ -10,7 +10,7 @@
 #include "ops/aten_executor.h"
 #include "ops/kernel_tensors.h"
 #include "ops/once_differentiable.h"
-#include "ops/pointwise.h"
+#include "ops/tensor_checks.h"
 
 namespace dp {
 namespace {
@@ -81,8 +81,7 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
     const bool gated = saved[1].defined();
     variable_list sources = saved;
     sources.push_back(d_outputs[0]);
-    at::Tensor dgate;
-    // Undefined tensors cannot pass through the graph of gradients, so the gate's goes around it.
+    // Undefined tensors cannot pass through the graph of gradients: without a gate there are two.
     const variable_list grads = once_differentiable(
         sources,
         gated ? "gated_rms_norm: float32 can be differentiated only once; for second derivatives "
@@ -121,7 +120,7 @@ void check(const char* op, const at::Tensor& x, const at::Tensor& weight, double
 at::Tensor run(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& weight, double eps) {
   if (!has_kernel(x)) return composed(x, gate, weight, eps);
   if (!wants_gradient({x, gate, weight})) return forward(x, gate, weight, eps);
-  return RmsNormFunction::apply(x, gate.defined() ? c10::make_optional(gate) : c10::nullopt, weight,
+  return RmsNormFunction::apply(x, optional(gate), weight,
                                 eps);
 }
 

@@ -117,13 +117,13 @@ TEST(RmsNormOp, Mistakes) {
   EXPECT_EQ(plain_error(x, at::ones({4}), kEps),
             "rms_norm: weight must have shape [D] = [3] to match x, got [4].");
   EXPECT_EQ(plain_error(x.to(at::kLong), w, kEps),
-            "rms_norm: x must be of floating point, got Long.");
+            "rms_norm: x must be of floating point, got int64.");
   EXPECT_EQ(plain_error(at::ones({}), w, kEps),
             "rms_norm: x must have shape [...,D] with D >= 1, got [].");
   EXPECT_EQ(plain_error(x, w.to(at::kDouble), kEps),
-            "rms_norm: weight must be Float like x, got Double.");
+            "rms_norm: weight must be float32 like x, got float64.");
   EXPECT_EQ(plain_error(x.to(at::kBFloat16), w.to(at::kDouble), kEps),
-            "rms_norm: weight must be BFloat16 like x or Float, got Double.");
+            "rms_norm: weight must be bfloat16 like x or float32, got float64.");
   EXPECT_EQ(plain_error(at::Tensor(), w, kEps), "rms_norm: x is an undefined tensor.");
   EXPECT_EQ(plain_error(x, w, 0), "rms_norm: eps must be positive and finite, got 0.");
   EXPECT_EQ(plain_error(x, w, std::numeric_limits<double>::quiet_NaN()),

@@ -11,7 +11,7 @@
 #include "ops/aten_executor.h"
 #include "ops/kernel_tensors.h"
 #include "ops/once_differentiable.h"
-#include "ops/pointwise.h"
+#include "ops/tensor_checks.h"
 
 namespace dp {
 namespace {
@@ -33,39 +33,16 @@ struct Arguments {
 
 at::Tensor value(const c10::optional<at::Tensor>& x) { return x.value_or(at::Tensor()); }
 
-c10::optional<at::Tensor> optional(const at::Tensor& x) {
-  return x.defined() ? c10::make_optional(x) : c10::nullopt;
-}
-
 void check_x(const char* op, const at::Tensor& x) {
   check_leading(op, "x", x);
   TORCH_CHECK_VALUE(x.dim() == 3, op, ": x must have shape [B,T,C], got ", x.sizes(), ".");
 }
 
-std::vector<int64_t> checked_offsets(const char* op, const at::Tensor& x,
-                                     const at::Tensor& cu_seqlens) {
-  const int64_t B = x.size(0), T = x.size(1);
+// Of the tokens of all sequences laid end to end, packed or not.
+std::vector<int64_t> offsets_of(const char* op, const at::Tensor& x, const at::Tensor& cu_seqlens) {
+  if (cu_seqlens.defined()) return checked_offsets(op, cu_seqlens, "x", x);
   std::vector<int64_t> offsets;
-  if (!cu_seqlens.defined()) {
-    for (int64_t b = 0; b <= B; ++b) offsets.push_back(b * T);
-    return offsets;
-  }
-  const at::ScalarType type = cu_seqlens.scalar_type();
-  TORCH_CHECK_VALUE(type == at::kInt || type == at::kLong, op,
-                    ": cu_seqlens must be int32 or int64, got ", type, ".");
-  TORCH_CHECK_VALUE(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 1, op,
-                    ": cu_seqlens must have shape [S+1] for S sequences, got ", cu_seqlens.sizes(),
-                    ".");
-  TORCH_CHECK_VALUE(B == 1, op, ": B must be 1 with cu_seqlens, got x of shape ", x.sizes(),
-                    "; lay the sequences end to end along T.");
-  const at::Tensor on_cpu = cu_seqlens.detach().to(at::kCPU, at::kLong).contiguous();
-  offsets.assign(on_cpu.data_ptr<int64_t>(), on_cpu.data_ptr<int64_t>() + on_cpu.size(0));
-  TORCH_CHECK_VALUE(offsets[0] == 0, op, ": cu_seqlens must start at 0, got ", offsets[0], ".");
-  for (size_t i = 1; i < offsets.size(); ++i)
-    TORCH_CHECK_VALUE(offsets[i - 1] <= offsets[i], op, ": cu_seqlens must not decrease, got ",
-                      offsets[i - 1], " then ", offsets[i], " at index ", i, ".");
-  TORCH_CHECK_VALUE(offsets.back() == T, op, ": cu_seqlens must end at T = ", T,
-                    " to match x, got ", offsets.back(), ".");
+  for (int64_t b = 0; b <= x.size(0); ++b) offsets.push_back(b * x.size(1));
   return offsets;
 }
 
@@ -85,7 +62,7 @@ Arguments checked(const at::Tensor& x, const ShortConvOptions& options) {
   a.weight = value(options.weight), a.bias = value(options.bias);
   a.history = value(options.history);
   a.packed = options.cu_seqlens.has_value() && options.cu_seqlens->defined();
-  a.offsets = checked_offsets(op, x, value(options.cu_seqlens));
+  a.offsets = offsets_of(op, x, value(options.cu_seqlens));
   a.head_size = options.head_size;
   const int64_t C = x.size(2);
   if (a.weight.defined()) {
@@ -243,7 +220,7 @@ at::Tensor conv_history(const at::Tensor& x, int64_t width,
   const at::NoGradGuard no_grad;
   check_x(op, x);
   TORCH_CHECK_VALUE(width >= 1, op, ": width must be at least 1, got ", width, ".");
-  const std::vector<int64_t> offsets = checked_offsets(op, x, value(cu_seqlens));
+  const std::vector<int64_t> offsets = offsets_of(op, x, value(cu_seqlens));
   const auto S = static_cast<int64_t>(offsets.size()) - 1;
   if (value(history).defined()) check_history(op, *history, x, S, width);
   const at::Tensor old =

@@ -237,14 +237,14 @@ TEST(ShortConvOp, EveryMistakeGetsItsSentence) {
   };
   const auto none = c10::nullopt;
   EXPECT_EQ(error({}, at::ones({5, 6})), "short_conv: x must have shape [B,T,C], got [5, 6].");
-  EXPECT_EQ(error({}, x.to(at::kLong)), "short_conv: x must be of floating point, got Long.");
+  EXPECT_EQ(error({}, x.to(at::kLong)), "short_conv: x must be of floating point, got int64.");
   EXPECT_EQ(error({at::ones({6, 1, 4})}, x),
             "short_conv: weight must have shape [C,W] = [6, W] to match x, got [6, 1, 4]. If it is "
             "[C,1,W], call weight.squeeze(1) first.");
   EXPECT_EQ(error({at::ones({5, 4})}, x),
             "short_conv: weight must have shape [C,W] = [6, W] to match x, got [5, 4].");
   EXPECT_EQ(error({weight.to(at::kDouble)}, x),
-            "short_conv: weight must be Float like x, got Double.");
+            "short_conv: weight must be float32 like x, got float64.");
   EXPECT_EQ(error({none, at::ones({6})}, x),
             "short_conv: bias and history need a weight, got none.");
   EXPECT_EQ(error({weight, at::ones({5})}, x),
@@ -263,7 +263,7 @@ TEST(ShortConvOp, EveryMistakeGetsItsSentence) {
             "short_conv: B must be 1 with cu_seqlens, got x of shape [2, 5, 6]; lay the sequences "
             "end to end along T.");
   EXPECT_EQ(packed_error(at::tensor({0.0, 5.0})),
-            "short_conv: cu_seqlens must be int32 or int64, got Double.");
+            "short_conv: cu_seqlens must be int32 or int64, got float64.");
   EXPECT_EQ(packed_error(at::zeros({2, 2}, at::kLong)),
             "short_conv: cu_seqlens must have shape [S+1] for S sequences, got [2, 2].");
   EXPECT_EQ(packed_error(at::tensor({1, 5})), "short_conv: cu_seqlens must start at 0, got 1.");

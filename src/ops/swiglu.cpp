@@ -8,7 +8,7 @@
 #include "ops/aten_executor.h"
 #include "ops/kernel_tensors.h"
 #include "ops/once_differentiable.h"
-#include "ops/pointwise.h"
+#include "ops/tensor_checks.h"
 
 namespace dp {
 namespace {

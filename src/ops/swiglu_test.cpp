@@ -78,7 +78,7 @@ TEST(SwiGluOp, Mistakes) {
   EXPECT_EQ(value_error([&] { swiglu(x, at::ones({3})); }),
             "swiglu: up must have shape [2, 3] like gate, got [3].");
   EXPECT_EQ(value_error([&] { swiglu(x, x.to(at::kDouble)); }),
-            "swiglu: up must be Float like gate, got Double.");
+            "swiglu: up must be float32 like gate, got float64.");
   EXPECT_EQ(value_error([&] { swiglu(x, at::Tensor()); }), "swiglu: up is an undefined tensor.");
 }
 

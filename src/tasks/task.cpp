@@ -5,16 +5,19 @@
 namespace dp {
 
 Batch Task::batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
-                  int64_t length) const {
+                  const Difficulty& difficulty) const {
+  const auto [length, letters] = difficulty;
   TORCH_CHECK_VALUE(batch_size >= 1, "Task: batch_size must be at least 1, got ", batch_size);
   TORCH_CHECK_VALUE(length >= 1, "Task: length must be at least 1, got ", length);
+  TORCH_CHECK_VALUE(letters >= 0 && letters <= num_letters(), "Task: letters must be 0 to ",
+                    num_letters(), ", got ", letters);
   const int64_t T = num_tokens(length);
   Batch batch{at::empty({batch_size, T}, at::kLong), at::empty({batch_size, T}, at::kLong)};
   auto* tokens = batch.tokens.data_ptr<int64_t>();
   auto* targets = batch.targets.data_ptr<int64_t>();
   for (int64_t i = 0; i < batch_size; ++i) {
     const uint64_t number = index * static_cast<uint64_t>(batch_size) + static_cast<uint64_t>(i);
-    make_sequence({split, seed, number, length}, tokens + i * T, targets + i * T);
+    make_sequence({split, seed, number, length, letters}, tokens + i * T, targets + i * T);
   }
   return batch;
 }

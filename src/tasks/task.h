@@ -17,8 +17,18 @@ struct Batch {
   at::Tensor targets;  // [B,T] int64, the answer at each token, or kNothingAsked
 };
 
+/// How hard sequences are to learn from; a length alone means all symbols.
+struct Difficulty {
+  // NOLINTNEXTLINE(google-explicit-constructor): a length is a difficulty
+  Difficulty(int64_t length, int64_t letters = 0) : length(length), letters(letters) {}
+  bool operator==(const Difficulty&) const = default;
+
+  int64_t length;
+  int64_t letters;  // made of so many of the task's symbols, the simplest ones; 0: all
+};
+
 /// A source of sequences that are numbered within each stream, from 0 on without end. A stream is told
-/// by seed, split and length; batch `index` holds the sequences index * batch_size and following. What a
+/// by seed, split and difficulty; batch `index` holds the sequences index * batch_size and following. What a
 /// batch holds depends on the arguments alone, to the bit and on every machine: to go on where one
 /// stopped takes nothing but the index, and the same sequences come in batches of any size.
 /// Const, and therefore callable from several threads at once.
@@ -27,12 +37,16 @@ class Task {
   virtual ~Task() = default;
 
   virtual int64_t vocab_size() const = 0;
+  /// How many symbols sequences can be made of; 0 if that is not for a curriculum to choose.
+  virtual int64_t num_letters() const { return 0; }
   /// How many tokens T a sequence of `length` has.
   virtual int64_t num_tokens(int64_t length) const = 0;
   /// Whether no sequence of this length comes up in two different splits, whatever the seeds.
   virtual bool splits_are_disjoint(int64_t length) const = 0;
-  /// [batch_size, num_tokens(length)]. Throws c10::ValueError unless both are at least 1.
-  Batch batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size, int64_t length) const;
+  /// [batch_size, num_tokens(length)]. Throws c10::ValueError unless both are at least 1, or for more
+  /// letters than there are.
+  Batch batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
+              const Difficulty& difficulty) const;
 
  protected:
   /// Fills one sequence: num_tokens(key.length) tokens and as many targets.

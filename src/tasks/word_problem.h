@@ -45,11 +45,13 @@ class WordProblem final : public Task {
 
   const WordProblemOptions& options() const { return options_; }
   const FiniteGroup& group() const { return group_; }
-  /// The elements that inputs consist of, ascending.
+  /// The elements that inputs consist of, simplest first: those that together generate all the others,
+  /// then the rest, both by how many points they move.
   std::span<const int32_t> alphabet() const { return alphabet_; }
   /// The elements that targets can be: the subgroup that the alphabet generates, ascending.
   std::span<const int32_t> answers() const { return answers_; }
 
+  int64_t num_letters() const override { return static_cast<int64_t>(alphabet_.size()); }
   int64_t vocab_size() const override { return bos() + 1; }
   int64_t bos() const { return options_.tokens_per_element * group_.order(); }
   /// Part p, from 0 on, of an element.

@@ -144,6 +144,27 @@ TEST(WordProblem, RestrictedAlphabets) {
   EXPECT_EQ(part.answers().size(), 6) << "those of S3; five points move together";
 }
 
+TEST(WordProblem, LettersComeSimplestFirst) {
+  const WordProblem task({.group = "S5"});
+  const FiniteGroup& group = task.group();
+  EXPECT_EQ(group.subgroup(task.alphabet().first(4)).size(), 120) << "four transpositions will do";
+  EXPECT_LT(group.subgroup(task.alphabet().first(3)).size(), 120);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(group.permutation(task.alphabet()[i]).moved_points(), 2) << i;
+  EXPECT_EQ(task.alphabet()[4], FiniteGroup::identity());
+  for (size_t i = 5; i < 120; ++i)
+    EXPECT_LE(group.permutation(task.alphabet()[i - 1]).moved_points(),
+              group.permutation(task.alphabet()[i]).moved_points());
+
+  const Batch batch = task.batch(Split::kTrain, 0, 0, 64, {40, 4});
+  std::set<int64_t> inputs;
+  for (const Row& row : rows(batch.tokens)) inputs.insert(row.begin() + 1, row.end());
+  EXPECT_EQ(inputs, std::set<int64_t>(task.alphabet().begin(), task.alphabet().begin() + 4));
+  const Batch all = task.batch(Split::kTrain, 0, 0, 64, {40, 120});
+  EXPECT_TRUE(all.tokens.equal(task.batch(Split::kTrain, 0, 0, 64, 40).tokens));
+  EXPECT_THROW(task.batch(Split::kTrain, 0, 0, 1, {40, 121}), c10::ValueError);
+}
+
 TEST(WordProblem, ElementsSpreadOverTokens) {
   const WordProblem plain({.group = "S4"}), task({.group = "S4", .tokens_per_element = 3});
   EXPECT_EQ(task.vocab_size(), 3 * 24 + 1);

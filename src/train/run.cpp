@@ -111,8 +111,8 @@ class Metrics {
   double best() const { return best_; }
 
   void write(const ordered_json& line) {
-    stream_ << line.dump() << "\n";
-    stream_.flush();
+    stream_ << line.dump() << "\n" << std::flush;
+    if (!stream_) throw std::runtime_error("cannot write metrics.jsonl: is the disk full?");
   }
 
  private:
@@ -168,6 +168,7 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
                          {"loss", report.step.loss},
                          {"accuracy", report.step.accuracy},
                          {"length", report.step.length},
+                         {"letters", report.step.letters},
                          {"learning_rate", report.step.learning_rate},
                          {"gradient_norm", report.step.gradient_norm},
                          {"tokens", trainer.progress().tokens},

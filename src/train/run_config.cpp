@@ -34,6 +34,7 @@ std::string to_json(const RunConfig& config) {
         {"eps", t.optimiser.eps},
         {"clip_norm", t.clip_norm},
         {"curriculum_first_length", t.curriculum.first_length},
+        {"curriculum_first_letters", t.curriculum.first_letters},
         {"curriculum_loss_below", t.curriculum.loss_below},
         {"curriculum_window", t.curriculum.window},
         {"seed", t.seed}}},
@@ -80,6 +81,7 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
     take("training", "eps", t.optimiser.eps);
     take("training", "clip_norm", t.clip_norm);
     take("training", "curriculum_first_length", t.curriculum.first_length);
+    take("training", "curriculum_first_letters", t.curriculum.first_letters);
     take("training", "curriculum_loss_below", t.curriculum.loss_below);
     take("training", "curriculum_window", t.curriculum.window);
     take("training", "seed", t.seed);

@@ -58,9 +58,12 @@ Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
     : task_(std::move(task)),
       options_(std::move(options)),
       model_(fresh_model(config, options_.seed)),
-      optimiser_(make_optimiser(model_, options_.optimiser)) {
+      optimiser_(make_optimiser(model_, options_.optimiser)),
+      batches_(std::make_unique<Prefetcher>(task_, Split::kTrain, options_.seed)) {
   const int64_t first = options_.curriculum.first_length;
   progress_.length = first > 0 ? std::min(first, options_.length) : options_.length;
+  const int64_t letters = options_.curriculum.first_letters;
+  progress_.letters = letters < task_->num_letters() ? letters : 0;
 }
 
 StepReport Trainer::step() {
@@ -70,11 +73,12 @@ StepReport Trainer::step() {
       options_.batch_size * std::max<int64_t>(1, options_.length / progress_.length);
   const int64_t parts = std::min(options_.accumulation, sequences);
   const Batch batch =
-      task_->batch(Split::kTrain, options_.seed, static_cast<uint64_t>(progress_.step), sequences,
-                   progress_.length);
+      batches_->batch(static_cast<uint64_t>(progress_.step), sequences,
+                      {progress_.length, progress_.letters});
   const auto asked = (batch.targets != kNothingAsked).sum().item<double>();
   StepReport report;
   report.length = progress_.length;
+  report.letters = progress_.letters;
   report.learning_rate = options_.schedule.learning_rate(progress_.step);
   optimiser_->zero_grad();
   double right = 0;
@@ -106,11 +110,13 @@ void Trainer::advance_curriculum(double loss) {
   const double keep = 1 - 1 / static_cast<double>(std::max<int64_t>(1, curriculum.window));
   progress_.mean_loss =
       progress_.mean_loss < 0 ? loss : keep * progress_.mean_loss + (1 - keep) * loss;
-  if (curriculum.first_length > 0 && progress_.length < options_.length &&
-      progress_.mean_loss < curriculum.loss_below) {
+  const bool full_length = progress_.length >= options_.length;
+  if (progress_.mean_loss >= curriculum.loss_below || (progress_.letters == 0 && full_length)) return;
+  progress_.mean_loss = -1;
+  if (progress_.letters > 0)
+    progress_.letters = 2 * progress_.letters < task_->num_letters() ? 2 * progress_.letters : 0;
+  else
     progress_.length = std::min(2 * progress_.length, options_.length);
-    progress_.mean_loss = -1;
-  }
 }
 
 void Trainer::save(const fs::path& directory) const {
@@ -132,6 +138,7 @@ void Trainer::save(const fs::path& directory) const {
   const nlohmann::json progress = {{"step", progress_.step},
                                    {"tokens", progress_.tokens},
                                    {"length", progress_.length},
+                                   {"letters", progress_.letters},
                                    {"mean_loss", progress_.mean_loss},
                                    {"seconds", progress_.seconds}};
   write_file_atomically(directory / kProgressFile, progress.dump(2) + "\n");
@@ -149,11 +156,11 @@ void Trainer::load(const fs::path& directory) {
   TrainerProgress next;
   try {
     next = {progress.at("step").get<int64_t>(), progress.at("tokens").get<int64_t>(),
-            progress.at("length").get<int64_t>(), progress.at("mean_loss").get<double>(),
+            progress.at("length").get<int64_t>(), progress.at("letters").get<int64_t>(), progress.at("mean_loss").get<double>(),
             progress.at("seconds").get<double>()};
   } catch (const nlohmann::json::exception&) {
     throw InputError((directory / kProgressFile).string() +
-                     ": not the progress of a run, expected step, tokens, length, mean_loss and "
+                     ": not the progress of a run, expected step, tokens, length, letters, mean_loss and "
                      "seconds");
   }
   const SafetensorsFile file(directory / kOptimiserFile);

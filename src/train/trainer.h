@@ -6,16 +6,18 @@
 #include <string>
 
 #include "nn/language_model.h"
-#include "tasks/task.h"
+#include "tasks/prefetcher.h"
 #include "train/adamw.h"
 #include "train/schedule.h"
 
 namespace dp {
 
-/// Sequences start short and double in length each time the loss has fallen far enough.
+/// Each time the loss has fallen far enough, sequences are made of twice as many of the task's letters, and
+/// once they have all of them, are twice as long.
 struct Curriculum {
-  int64_t first_length = 0;  // 0: none, all sequences have the full length
-  double loss_below = 0.1;   // running mean at which the length doubles
+  int64_t first_length = 0;   // 0: all sequences have the full length
+  int64_t first_letters = 0;  // 0: all from the start
+  double loss_below = 0.1;    // running mean at which the next stage begins
   int64_t window = 20;       // steps the running mean looks back, about
 };
 
@@ -36,14 +38,15 @@ struct TrainerProgress {
   int64_t step = 0;
   int64_t tokens = 0;     // seen so far
   int64_t length = 0;     // of sequences in the next step
-  double mean_loss = -1;  // running mean; below 0: none since the length changed
+  int64_t letters = 0;    // that they are made of; 0: all
+  double mean_loss = -1;  // running mean; below 0: none since the stage began
   double seconds = 0;     // spent on steps, in all processes together
 };
 
 struct StepReport {
   double loss = 0, accuracy = 0;  // of answers asked for
   double gradient_norm = 0, learning_rate = 0;
-  int64_t length = 0;
+  int64_t length = 0, letters = 0;
 };
 
 /// Loss or gradients are no longer finite. The weights are those before the step.
@@ -78,6 +81,7 @@ class Trainer {
   TrainerOptions options_;
   LanguageModel model_;
   std::unique_ptr<AdamW> optimiser_;
+  std::unique_ptr<Prefetcher> batches_;  // made while the step before is computed
   TrainerProgress progress_;
 };
 

@@ -99,11 +99,28 @@ TEST(Trainer, PartsOfABatchAddUp) {
 
 TEST(Trainer, CurriculumDoublesTheLengthAndKeepsTheTokens) {
   RunConfig run = small_run();
-  run.training.curriculum = {.first_length = 3, .loss_below = 1e9, .window = 1};
+  run.training.curriculum.first_length = 3;
+  run.training.curriculum.loss_below = 1e9;
+  run.training.curriculum.window = 1;
   Trainer trainer = make_trainer(run);
   std::vector<int64_t> lengths;
   for (int i = 0; i < 5; ++i) lengths.push_back(trainer.step().length);
   EXPECT_EQ(lengths, (std::vector<int64_t>{3, 6, 12, 16, 16}));
+}
+
+TEST(Trainer, CurriculumDoublesTheLettersBeforeTheLength) {
+  RunConfig run = small_run();
+  run.task.group = "D5";
+  run.model.vocab_size = 11;
+  run.training.curriculum = {.first_length = 8, .first_letters = 2, .loss_below = 1e9, .window = 1};
+  Trainer trainer = make_trainer(run);
+  std::vector<std::pair<int64_t, int64_t>> stages;
+  for (int i = 0; i < 6; ++i) {
+    const StepReport report = trainer.step();
+    stages.emplace_back(report.length, report.letters);
+  }
+  using Stages = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(stages, (Stages{{8, 2}, {8, 4}, {8, 8}, {8, 0}, {16, 0}, {16, 0}}));
 }
 
 TEST(Trainer, GoesOnFromASavedStateToTheBit) {
@@ -111,7 +128,8 @@ TEST(Trainer, GoesOnFromASavedStateToTheBit) {
   fs::remove_all(folder);
   fs::create_directories(folder);
   RunConfig run = small_run();
-  run.training.curriculum = {.first_length = 4, .loss_below = 1.2, .window = 4};
+  run.training.curriculum = {
+      .first_length = 4, .first_letters = 2, .loss_below = 1.2, .window = 4};
   Trainer straight = make_trainer(run);
   for (int i = 0; i < 12; ++i) straight.step();
   straight.save(folder);

@@ -1,8 +1,11 @@
-// What the operators around the recurrence share: who takes the kernels, and the checks of arguments.
+// What the operators share: who takes the kernels, and the checks of arguments. Every mistake is one
+// sentence in a c10::ValueError: which operator, which tensor, what was expected, what came.
 #pragma once
 #include <ATen/ATen.h>
 
 #include <initializer_list>
+#include <string>
+#include <vector>
 
 namespace dp {
 
@@ -27,6 +30,9 @@ inline bool wants_gradient(std::initializer_list<at::Tensor> tensors) {
   return false;
 }
 
+/// The names Python users know; at::toString says Float and Double.
+std::string dtype_name(at::ScalarType type);
+
 /// The first argument, by which the others go: floating point, dense, of at least one dimension.
 void check_leading(const char* op, const char* name, const at::Tensor& x);
 
@@ -37,5 +43,10 @@ void check_like(const char* op, const char* name, const at::Tensor& x, const cha
 /// x has the sizes of `like`.
 void check_same_sizes(const char* op, const char* name, const at::Tensor& x, const char* like_name,
                       const at::Tensor& like);
+
+/// Where packed sequences begin and end, [S+1]: x [B,T,...] must be a single row of T tokens, cu_seqlens
+/// go from 0 to T without decreasing.
+std::vector<int64_t> checked_offsets(const char* op, const at::Tensor& cu_seqlens, const char* name,
+                                     const at::Tensor& x);
 
 }  // namespace dp
