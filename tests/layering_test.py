@@ -15,7 +15,8 @@ ALLOWED = {
     "infer": (("nn", "ops", "io", "base"), True),
     "tasks": (("algebra", "base"), True),
     "train": (("tasks", "algebra", "nn", "ops", "io", "kernels", "base"), True),
-    "cli": (("train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
+    "report": (("train", "tasks", "algebra", "nn", "io", "base"), True),
+    "cli": (("report", "train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
 }
 TORCH = ("torch", "ATen", "c10", "caffe2")
 

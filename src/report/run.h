@@ -1,0 +1,78 @@
+// Training runs as a report sees them: numbers and text, read from the files of train/run.h.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dp {
+struct RunConfig;
+}
+
+namespace dp::report {
+
+struct TrainingStep {
+  int64_t step = 0, length = 0;
+  double loss = 0, accuracy = 0;
+};
+
+/// Of sequences of one length: the share that is right everywhere, and the share of right answers.
+struct LengthAccuracy {
+  int64_t length = 0;
+  double sequence = 0, token = 0;
+};
+
+struct Run {
+  std::string name;  // its directory, as it was found
+  std::string group;
+  int64_t num_householder = 1, layers = 1;
+  bool negative_eigenvalues = false;
+  uint64_t seed = 0;
+  int64_t parameters = 0;
+  int64_t total_steps = 0, training_length = 0;
+  int64_t curriculum_first_length = 0;  // 0: none
+  /// What makes it another configuration, in words, in an order that all runs share. Not the seed.
+  std::vector<std::string> traits;
+  std::string command, settings;  // what made it; run.json
+
+  std::vector<TrainingStep> steps;
+  double seconds = 0;
+  int64_t broken_lines = 0;  // of metrics.jsonl
+  std::string problem;       // with eval.json; empty: none
+
+  /// From eval.json: at position i + 1, the share of answers that are right, and of sequences that
+  /// are right up to there. Empty without such a file.
+  std::vector<double> token_by_position, sequence_by_position;
+  /// From eval.json, or else the last evaluation during training; ascending.
+  std::vector<LengthAccuracy> lengths;
+  bool tested = false;  // there was an eval.json
+
+  /// Of sequences of this length, if that was measured.
+  std::optional<double> sequence_accuracy(int64_t length) const;
+  /// The longest sequences measured; 0: none.
+  int64_t longest() const;
+};
+
+struct Runs {
+  std::vector<Run> runs;              // by group, n, layers, eigenvalues, seed
+  std::vector<std::string> problems;  // of runs left out
+};
+
+/// Every run that is one of `folders` or lies below one. Throws InputError for a folder that is or has
+/// none, or none that can be read.
+Runs find_runs(std::span<const std::filesystem::path> folders);
+
+/// The command that makes a run with these settings in `out`. All that differs between the program's
+/// defaults of one version and the next is spelt out; only what is switched off is left out.
+std::string train_command(const RunConfig& config, const std::string& out);
+
+/// As the shell reads it back: `it's` -> 'it'\''s'; harmless words stay as they are.
+std::string shell_quote(const std::string& word);
+
+/// The words of Run::traits.
+std::vector<std::string> traits(const RunConfig& config);
+inline constexpr size_t kTraitFactors = 0, kTraitLayers = 1, kTraitEigenvalues = 2;
+
+}  // namespace dp::report

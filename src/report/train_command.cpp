@@ -1,0 +1,103 @@
+#include <nlohmann/json.hpp>
+
+#include "report/run.h"
+#include "train/run.h"
+
+namespace dp::report {
+namespace {
+
+// The shortest text that reads back as the same number.
+std::string number(double value) { return nlohmann::json(value).dump(); }
+std::string number(int64_t value) { return std::to_string(value); }
+std::string number(uint64_t value) { return std::to_string(value); }
+
+}  // namespace
+
+std::string shell_quote(const std::string& word) {
+  const char* harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(harmless) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string train_command(const RunConfig& config, const std::string& out) {
+  const ModelConfig& model = config.model;
+  const TrainerOptions& t = config.training;
+  std::string command = "./dp train word-problem --group " + shell_quote(config.task.group);
+  const auto set = [&](const char* option, auto value) {
+    command += std::string(" ") + option + " " + number(value);
+  };
+  const auto set_unless = [&](auto off, const char* option, auto value) {
+    if (value != off) set(option, value);
+  };
+  set_unless(int64_t{0}, "--max-moved", config.task.max_moved);
+  set_unless(int64_t{1}, "--tokens-per-element", config.task.tokens_per_element);
+  set("--num-householder", model.num_householder);
+  command += model.allow_neg_eigval ? " --eigenvalues=-1,1" : " --eigenvalues=0,1";
+  set("--layers", model.num_hidden_layers);
+  set("--hidden", model.hidden_size);
+  set("--heads", model.num_heads);
+  set("--head-dim", model.head_dim);
+  if (model.intermediate_size) set("--mlp", *model.intermediate_size);
+  if (model.use_short_conv) set("--conv", model.conv_size);
+  if (model.use_forget_gate) command += " --forget-gate";
+  if (model.use_output_gate) command += " --output-gate";
+  set("--length", t.length);
+  set("--steps", t.schedule.total_steps);
+  set("--batch", t.batch_size);
+  set_unless(int64_t{1}, "--accumulation", t.accumulation);
+  set("--lr", t.schedule.peak);
+  set("--min-lr", t.schedule.minimum);
+  set("--warmup", t.schedule.warmup_steps);
+  set("--weight-decay", t.optimiser.weight_decay);
+  set("--clip", t.clip_norm);
+  if (t.curriculum.first_length > 0) {
+    set("--curriculum", t.curriculum.first_length);
+    set("--curriculum-loss", t.curriculum.loss_below);
+  }
+  set("--seed", t.seed);
+  for (size_t i = 0; i < config.eval_lengths.size(); ++i)
+    command += (i ? "," : " --eval-lengths ") + number(config.eval_lengths[i]);
+  set("--eval-every", config.eval_every);
+  set("--eval-sequences", config.eval_sequences);
+  set_unless(0.0, "--stop-at", config.stop_at);
+  set("--checkpoint-every", config.checkpoint_every);
+  set("--keep", config.keep_checkpoints);
+  return command + " --out " + shell_quote(out);
+}
+
+std::vector<std::string> traits(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const TrainerOptions& t = config.training;
+  const auto with = [](bool there, const std::string& what) { return (there ? "" : "no ") + what; };
+  const bool curriculum = t.curriculum.first_length > 0;
+  return {
+      "n = " + number(model.num_householder),
+      number(model.num_hidden_layers) + (model.num_hidden_layers == 1 ? " layer" : " layers"),
+      model.allow_neg_eigval ? "[-1,1]" : "[0,1]",
+      curriculum ? "curriculum from " + number(t.curriculum.first_length) : "no curriculum",
+      "trained on length " + number(t.length),
+      config.task.max_moved > 0 ? "moves at most " + number(config.task.max_moved)
+                                : "moves any number",
+      number(config.task.tokens_per_element) + " tokens per element",
+      "width " + number(model.hidden_size),
+      number(model.num_heads) + " heads",
+      "heads of " + number(model.head_dim),
+      "MLP " + number(model.mlp_width()),
+      with(model.use_short_conv, "convolution") +
+          (model.use_short_conv ? " " + number(model.conv_size) : ""),
+      with(model.use_forget_gate, "forget gate"),
+      with(model.use_output_gate, "output gate"),
+      "lr " + number(t.schedule.peak),
+      "min lr " + number(t.schedule.minimum),
+      "batch " + number(t.batch_size),
+      "weight decay " + number(t.optimiser.weight_decay),
+      number(t.schedule.total_steps) + " steps",
+      "warm-up " + number(t.schedule.warmup_steps),
+      "clip " + number(t.clip_norm),
+      "curriculum loss " + number(t.curriculum.loss_below),
+  };
+}
+
+}  // namespace dp::report

@@ -1,0 +1,101 @@
+// Opens a report in Chromium and prints what is to be seen, as JSON. Request on stdin: {browser, modules,
+// page, pictures (a folder or null), quick}. report_test.py judges.
+import fs from "node:fs";
+import path from "node:path";
+import { createRequire } from "node:module";
+
+const request = JSON.parse(fs.readFileSync(0, "utf8"));
+const { chromium } = createRequire(path.join(request.modules, "x"))("playwright-core");
+const LOOKS = {
+  light: { viewport: { width: 1280, height: 900 }, colorScheme: "light" },
+  dark: { viewport: { width: 1280, height: 900 }, colorScheme: "dark" },
+  phone: { viewport: { width: 375, height: 740 }, colorScheme: "light", deviceScaleFactor: 2, isMobile: true, hasTouch: true },
+};
+
+const problems = [], requests = new Set();
+const drawn = (page) => page.waitForSelector("body[data-drawn=yes]");
+
+async function open(browser, look) {
+  const context = await browser.newContext(look);
+  const page = await context.newPage();
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) problems.push(message.text()); });
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("dialog", (dialog) => { problems.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
+  page.on("request", (it) => { if (!it.url().startsWith("data:") && !it.url().startsWith("blob:")) requests.add(it.url()); });
+  await page.goto(request.page);
+  await drawn(page);
+  return page;
+}
+
+// Runs in the page.
+function measure() {
+  const light = (colour) => {  // relative luminance as WCAG defines it
+    const parts = colour.match(/[\d.]+/g).slice(0, 3).map((c) => c / 255)
+      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const body = getComputedStyle(document.body);
+  const background = light(body.backgroundColor), text = light(body.color);
+  const charts = [...document.querySelectorAll(".chart")].map((chart) => ({
+    lines: chart.querySelectorAll("svg .mark-line.role-mark path").length,
+    points: chart.querySelectorAll("svg .mark-symbol.role-mark path").length,
+    dashed: chart.querySelectorAll("svg .mark-rule.role-mark line[stroke-dasharray]").length,
+    legend: [...chart.querySelectorAll("svg .role-legend-label text")].map((label) => label.textContent),
+    width: chart.querySelector("svg.marks").getBoundingClientRect().width,
+    room: chart.clientWidth - 2 * parseFloat(getComputedStyle(chart).paddingLeft),
+  }));
+  return {
+    charts, background, page_width: document.documentElement.scrollWidth, window_width: innerWidth,
+    contrast: (Math.max(background, text) + 0.05) / (Math.min(background, text) + 0.05),
+  };
+}
+
+async function use(page) {
+  const answer = {};
+  const first = page.locator(".chart").first();
+  const box = await first.locator("svg.marks").boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.move(box.x + box.width / 2 + 3, box.y + box.height / 2);
+  answer.tooltip = await page.locator("#vg-tooltip-element.visible").innerText();
+  if (request.pictures) await page.screenshot({ path: path.join(request.pictures, "tooltip.png") });
+  await page.check("input[value=answers]");
+  await drawn(page);
+  answer.answers_subtitle = await first.locator("svg.marks .role-title-subtitle text").textContent();
+  await page.check("input[value=log]");
+  await drawn(page);
+  answer.log_ticks = await first.locator("svg.marks .role-axis-label").first().locator("text").allTextContents();
+  if (request.pictures) await page.screenshot({ path: path.join(request.pictures, "answers-log.png") });
+  const header = page.getByRole("button", { name: "parameters" });
+  const column = await page.locator("th").allTextContents().then((names) => names.indexOf("parameters"));
+  await header.click();
+  await header.click();
+  answer.sorted = await page.locator(`tbody tr td:nth-child(${column + 1})`).evaluateAll((cells) => cells.map((cell) => cell.dataset.value));
+  await first.locator("summary").click();
+  answer.exports = await first.locator(".vega-actions a").allTextContents();
+  const [download] = await Promise.all([page.waitForEvent("download"), first.locator(".vega-actions a").first().click()]);
+  answer.svg = fs.readFileSync(await download.path(), "utf8").slice(0, 200);
+  await page.locator("tbody a").last().click();
+  answer.opened = await page.evaluate(() => document.querySelector(location.hash).open);
+  return answer;
+}
+
+const browser = await chromium.launch({ executablePath: request.browser, args: ["--no-sandbox", "--disable-gpu"] });
+try {
+  const answer = { looks: {} };
+  for (const [name, look] of Object.entries(LOOKS)) {
+    if (request.quick && name !== "light") continue;
+    const page = await open(browser, look);
+    answer.looks[name] = await page.evaluate(measure);
+    if (request.pictures && !request.quick)
+      await page.screenshot({ path: path.join(request.pictures, `${name}.png`), fullPage: true });
+    if (name === "light") {
+      answer.title = await page.title();
+      answer.text = await page.locator("body").innerText();
+      answer.scripts = await page.locator("script").count();
+      if (!request.quick) Object.assign(answer, await use(page));
+    }
+  }
+  console.log(JSON.stringify({ ...answer, problems, requests: [...requests] }));
+} finally {
+  await browser.close();
+}

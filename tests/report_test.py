@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""The page of dp report, in a real browser: report_test.py PATH_TO_DP NODE_MODULES [unittest arguments].
+
+With DP_SCREENSHOTS=DIR, pictures of the page are left there."""
+import html
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DP, MODULES = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SCRIPT = pathlib.Path(__file__).resolve().with_suffix(".mjs")
+EVIL = "</script><script>document.title='broken out'</script><img src=x onerror=alert(1)>"
+SMALL = ["--hidden", 16, "--heads", 2, "--head-dim", 8, "--mlp", 32, "--batch", 2, "--length", 8, "--threads", 1]
+
+
+def dp(*arguments):
+    return subprocess.run([DP, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+
+
+class Report(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not (MODULES / "playwright-core").is_dir():
+            raise unittest.SkipTest(f"npm could not install the libraries of the page into {MODULES}")
+        cls.folder = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        result = dp("train", "word-problem", "--group", "Z2", "--num-householder", 1, *SMALL, "--steps", 2,
+                    "--eigenvalues=0,1", "--lr", 0.00123, "--curriculum", 2, "--seed", 5, "--eval-lengths", "8,16",
+                    "--stop-at", 0.75, "--out", cls.folder / "real run")
+        assert result.returncode == 0, result.stderr
+        cls.settings = json.loads((cls.folder / "real run/run.json").read_text())
+
+    def make_run(self, name, group, n, seed, good, layers=1, curriculum=0, tested=True, steps=600):  # of 600
+        """A run with made-up results: `good` is the length up to which it is right, about."""
+        run = self.folder / name
+        run.mkdir(parents=True)
+        settings = json.loads(json.dumps(self.settings))
+        settings["task"]["group"] = group
+        settings["model"].update(num_householder=n, num_hidden_layers=layers, allow_neg_eigval=True)
+        settings["training"].update(length=128, steps=600, seed=seed, curriculum_first_length=curriculum)
+        (run / "run.json").write_text(json.dumps(settings))
+        right = [1 / (1 + (p / good) ** 3) for p in range(1, 513)]
+        lengths = [{"length": p, "sequence_accuracy": right[p - 1], "token_accuracy": right[p - 1] ** 0.5}
+                   for p in (128, 256, 512)]
+        with open(run / "metrics.jsonl", "w") as metrics:
+            for step in range(steps):
+                done = step / steps
+                loss = 1.8 * (1 - done) ** (3 if good > 128 else 0.2) + 0.01 + 0.02 * (step * (7 + seed) % 13) / 13
+                line = {"step": step, "loss": loss, "accuracy": 1 - loss / 1.9,
+                        "length": min(128, 4 << (step // 100)) if curriculum else 128, "learning_rate": 1e-3,
+                        "tokens": 4096 * step, "seconds": 0.1 * step}
+                if step + 1 == steps:
+                    line["evaluation"] = lengths
+                print(json.dumps(line), file=metrics)
+        if tested:
+            (run / "eval.json").write_text(json.dumps({
+                "lengths": lengths, "training_length": 128,
+                "by_position": {"token_accuracy": [r ** 0.5 for r in right], "sequence_accuracy": right}}))
+        return run
+
+    def look(self, page, **more):
+        """What the browser has to say about a page: see report_test.mjs."""
+        if not BROWSER:
+            self.skipTest("no Chromium here: ./dp test installs it")
+        request = {"browser": BROWSER, "modules": str(MODULES), "page": page.as_uri(),
+                   "pictures": os.environ.get("DP_SCREENSHOTS"), **more}
+        result = subprocess.run(["node", SCRIPT], input=json.dumps(request), capture_output=True, text=True, timeout=240)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return json.loads(result.stdout)
+
+    def test_in_a_browser(self):
+        runs = self.folder / "sweep"
+        for seed, good in enumerate((700, 3000, 1500)):
+            self.make_run(f"sweep/S3/n2-{seed}", "S3", 2, seed, good, steps=600 - 100 * seed)
+        self.make_run("sweep/S3/n1", "S3", 1, 0, 6)
+        self.make_run("sweep/S3/n1-3layers", "S3", 1, 0, 150, layers=3)
+        broken = self.make_run("sweep/S4/n2", "S4", 2, 0, 400, curriculum=4)
+        with open(broken / "metrics.jsonl", "a") as metrics:
+            metrics.write('{"step": 600, "lo')
+        self.make_run("sweep/S5/validated", "S5", 4, 0, 300, tested=False)
+        page = self.folder / "report.html"
+        result = dp("report", runs, "--out", page)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("1 broken line", result.stdout)
+        seen = self.look(page)
+        self.assertEqual(seen["problems"], [], "console errors, failed scripts")
+        self.assertEqual(seen["requests"], [page.as_uri()], "nothing is loaded but the page")
+        for name, look in seen["looks"].items():
+            with self.subTest(look=name):
+                charts = look["charts"]
+                # S3: 3 seeds and their median, and two lines; S4 and S5: one each. Then loss, accuracy, lengths.
+                self.assertEqual([chart["lines"] for chart in charts[:3]], [6, 1, 1])
+                self.assertEqual([chart["lines"] for chart in charts[3:]], [6, 6, 1, 1, 1, 1, 1])
+                self.assertTrue(all(chart["dashed"] == 1 for chart in charts[:3]), charts)
+                self.assertEqual([chart["points"] for chart in charts[:3]], [0, 0, 3])
+                self.assertEqual(sorted(charts[0]["legend"]), ["n = 1, 1 layer", "n = 1, 3 layers", "n = 2, 1 layer"])
+                for chart in charts:
+                    self.assertGreater(chart["width"], 0.95 * chart["room"])
+                    self.assertLessEqual(chart["width"], chart["room"] + 1)
+                self.assertLessEqual(look["page_width"], look["window_width"], "no scrolling sideways")
+                self.assertGreater(look["contrast"], 7)
+        self.assertLess(seen["looks"]["dark"]["background"], 0.1)
+        self.assertGreater(seen["looks"]["light"]["background"], 0.9)
+        self.assertIn("n = 2, 1 layer", seen["tooltip"])
+        self.assertEqual(seen["answers_subtitle"], "answers right at this position")
+        self.assertEqual(seen["log_ticks"][:3], ["1", "2", "4"])
+        self.assertEqual(seen["sorted"], sorted(seen["sorted"], key=int, reverse=True))
+        self.assertEqual(seen["exports"], ["Save as SVG", "Save as PNG"])
+        self.assertIn("<svg", seen["svg"])
+        self.assertTrue(seen["opened"], "a link in the table opens the settings")
+        text = page.read_text()
+        verdicts = text[:text.index("<h2>")].replace("&nbsp;", " ")
+        self.assertRegex(verdicts, r"S3: n = 2, 1 layer is right on 96.2 % \(median of 3 seeds, from 71.9 % to 99.5 %\)"
+                               r" of the sequences of length 512, four times the training length; n = 1, 3 layers on")
+        self.assertIn("metrics.jsonl: 1 line could not be read", verdicts)
+
+    def test_nothing_breaks_out(self):
+        self.make_run("evil/" + EVIL.replace("/", "\\"), EVIL, 2, 0, 400)
+        page = self.folder / "evil.html"
+        self.assertEqual(dp("report", self.folder / "evil", "--out", page).returncode, 0)
+        seen = self.look(page, quick=True)
+        self.assertEqual(seen["problems"], [])
+        self.assertEqual(seen["title"], "DeltaProduct: state tracking")
+        self.assertEqual(seen["scripts"], 3)
+        self.assertEqual(seen["looks"]["light"]["charts"][0]["lines"], 1)
+        self.assertIn(EVIL, seen["text"])
+
+    def test_a_run_that_has_just_begun(self):
+        run = self.make_run("begun", "S3", 2, 0, 400, tested=False)
+        (run / "metrics.jsonl").unlink()
+        page = self.folder / "begun.html"
+        self.assertEqual(dp("report", run, "--out", page).returncode, 0)
+        seen = self.look(page, quick=True)
+        self.assertEqual(seen["problems"], [])
+        self.assertEqual([chart["lines"] for chart in seen["looks"]["light"]["charts"]], [0])
+
+    def test_the_command_makes_the_same_run(self):
+        page = self.folder / "one.html"
+        self.assertEqual(dp("report", self.folder / "real run", "--out", page).returncode, 0)
+        command = shlex.split(html.unescape(re.search('<pre class="command">(.*?)</pre>', page.read_text())[1]))
+        self.assertEqual(command[0], "./dp")
+        self.assertEqual(command[-2:], ["--out", str(self.folder / "real run")])
+        result = dp(*command[1:-1], self.folder / "again", "--threads", 1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(json.loads((self.folder / "again/run.json").read_text()), self.settings)
+        self.assertEqual((self.folder / "again/model.safetensors").read_bytes(),
+                         (self.folder / "real run/model.safetensors").read_bytes())
+
+    def test_wrong_input(self):
+        (self.folder / "empty").mkdir()
+        for arguments, message in [([self.folder / "empty"], "found no training run in"),
+                                   ([self.folder / "absent"], "is no directory"),
+                                   ([], "folders is required"),
+                                   ([self.folder / "real run", "--out", self.folder / "absent/report.html"], "absent")]:
+            with self.subTest(arguments=arguments):
+                result = dp("report", "--out", self.folder / "never.html", *arguments) \
+                    if "--out" not in arguments else dp("report", *arguments)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(message, result.stderr)
+                self.assertEqual(result.stderr.count("\n"), 1)
+        self.assertFalse((self.folder / "never.html").exists())
+
+
+unittest.main()
