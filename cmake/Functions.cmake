@@ -1,7 +1,8 @@
 # dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder
-# src/NAME, known to others as deltaproduct::NAME. TYPE SHARED makes it a shared one.
+# src/NAME, known to others as deltaproduct::NAME. TYPE SHARED makes it a shared one; TORCH_HEADERS has
+# its files use the precompiled ones (cmake/Torch.cmake).
 function(dp_library name)
-  cmake_parse_arguments(ARG "" "TYPE" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH_HEADERS" "TYPE" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   if(NOT ARG_TYPE)
     set(ARG_TYPE STATIC)
   endif()
@@ -14,12 +15,15 @@ function(dp_library name)
     # <deltaproduct/ops/delta_product.h> for users, "ops/delta_product.h" among our own headers
     $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/deltaproduct>)
   target_link_libraries(dp_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:dp_settings>)
+  if(ARG_TORCH_HEADERS)
+    target_precompile_headers(dp_${name} REUSE_FROM dp_torch_headers)
+  endif()
 endfunction()
 
 # dp_test(NAME LABEL quick|standard|slow SOURCES ... LINK ...): a GoogleTest executable run as one
 # ctest entry. Labels: quick < 0.2 s, standard < 3 s, slow the rest.
 function(dp_test name)
-  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH_HEADERS" "LABEL" "SOURCES;LINK" ${ARGN})
   if(NOT DP_TESTS)
     return()
   endif()
@@ -27,6 +31,10 @@ function(dp_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main dp_settings)
   target_compile_definitions(${name} PRIVATE DP_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  if(ARG_TORCH_HEADERS)
+    target_precompile_headers(${name} REUSE_FROM dp_torch_headers)
+  endif()
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # twice as fast to compile
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}")
 endfunction()

@@ -1,5 +1,7 @@
 # libtorch as the target dp_torch, and a precompiled header that every torch-using folder shares.
 find_package(Torch REQUIRED)
+find_package(OpenMP REQUIRED)  # at::parallel_for is a header template over torch's OpenMP
+find_package(nlohmann_json REQUIRED)
 
 add_library(dp_torch INTERFACE)
 target_link_libraries(dp_torch INTERFACE ${TORCH_LIBRARIES})
@@ -17,3 +19,13 @@ find_path(DP_OPENBLAS_INCLUDE cblas.h REQUIRED
 get_filename_component(DP_OPENBLAS_DIR ${DP_OPENBLAS} DIRECTORY)
 target_link_options(dp_torch INTERFACE
   $<BUILD_INTERFACE:-Wl,--disable-new-dtags,-rpath,${DP_OPENBLAS_DIR}>)
+target_compile_options(dp_torch INTERFACE $<BUILD_INTERFACE:${OpenMP_CXX_FLAGS}>)
+
+# 10 s of headers once, not once per file; 2 s remain. Those that few files need are not among them: they
+# would make all others slower. Every file still includes what it uses: without this target all builds
+# too. Users must have the compile options of dp_torch and dp_settings; levels above -O0 may differ.
+set(headers <ATen/ATen.h> <torch/csrc/autograd/autograd.h> <nlohmann/json.hpp>)
+file(CONFIGURE OUTPUT torch_headers.cpp CONTENT "")
+add_library(dp_torch_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/torch_headers.cpp)
+target_link_libraries(dp_torch_headers PRIVATE dp_torch dp_settings nlohmann_json::nlohmann_json)
+target_precompile_headers(dp_torch_headers PRIVATE ${headers})

@@ -334,13 +334,17 @@ class Bench(Case):
 
 class Demo(Case):
     def test_quick(self):
-        output = self.folder / "x.json"
-        result = dp("demo", "--quick", "--json", output)
+        output, runs = self.folder / "x.json", self.folder / "runs"
+        result = dp("demo", "--quick", "--out", runs, "--json", output)
         self.assertEqual(result.returncode, 0, result.stderr)
         report = json.loads(output.read_text())
-        self.assertEqual(report["n2_correct"], report["tokens"])
-        self.assertLess(report["n1_best_accuracy"], 0.3)
-        self.assertRegex(result.stdout, r"100\.000 %")
+        for n in ("n=1", "n=2"):
+            self.assertEqual(list(report[n]), ["128", "256", "512"])
+            self.assertTrue((runs / n / "model.safetensors").exists())
+        self.assertIn("this training was too short to show it", result.stdout)
+        self.assertIn("</html>", (runs / "report.html").read_text())
+        again = dp("demo", "--quick", "--out", runs)
+        self.assertIn("2 of 2 runs are finished already", again.stdout)
 
 
 class Script(Case):

@@ -15,8 +15,9 @@ ALLOWED = {
     "infer": (("nn", "ops", "io", "base"), True),
     "tasks": (("algebra", "base"), True),
     "train": (("tasks", "algebra", "nn", "ops", "io", "kernels", "base"), True),
-    "report": (("train", "tasks", "algebra", "nn", "io", "base"), True),
-    "cli": (("report", "train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
+    "analysis": (("tasks", "algebra", "nn", "ops", "io", "base"), True),
+    "report": (("analysis", "train", "tasks", "algebra", "nn", "io", "base"), True),
+    "cli": (("report", "analysis", "train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
 }
 TORCH = ("torch", "ATen", "c10", "caffe2")
 

@@ -1,5 +1,6 @@
 // Opens a report in Chromium and prints what is to be seen, as JSON. Request on stdin: {browser, modules,
-// page, pictures (a folder or null), quick}. report_test.py judges.
+// page, pictures (a folder or null), quick}, and for other pages than that of dp report {looks, choose (a
+// selector of a setting to choose)}. report_test.py and analysis_test.py judge.
 import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";
@@ -38,6 +39,8 @@ function measure() {
   const background = light(body.backgroundColor), text = light(body.color);
   const charts = [...document.querySelectorAll(".chart")].map((chart) => ({
     lines: chart.querySelectorAll("svg .mark-line.role-mark path").length,
+    title: chart.querySelector("svg .role-title-text text")?.textContent,
+    bars: chart.querySelectorAll("svg .mark-rect.role-mark path").length,
     points: chart.querySelectorAll("svg .mark-symbol.role-mark path").length,
     dashed: chart.querySelectorAll("svg .mark-rule.role-mark line[stroke-dasharray]").length,
     legend: [...chart.querySelectorAll("svg .role-legend-label text")].map((label) => label.textContent),
@@ -82,16 +85,21 @@ async function use(page) {
 const browser = await chromium.launch({ executablePath: request.browser, args: ["--no-sandbox", "--disable-gpu"] });
 try {
   const answer = { looks: {} };
-  for (const [name, look] of Object.entries(LOOKS)) {
-    if (request.quick && name !== "light") continue;
-    const page = await open(browser, look);
+  const looks = request.looks ?? (request.quick ? ["light"] : Object.keys(LOOKS));
+  for (const name of looks) {
+    const page = await open(browser, LOOKS[name]);
     answer.looks[name] = await page.evaluate(measure);
-    if (request.pictures && !request.quick)
+    if (request.pictures && (request.looks || !request.quick))
       await page.screenshot({ path: path.join(request.pictures, `${name}.png`), fullPage: true });
     if (name === "light") {
       answer.title = await page.title();
       answer.text = await page.locator("body").innerText();
       answer.scripts = await page.locator("script").count();
+      if (request.choose) {
+        await page.check(request.choose);
+        await drawn(page);
+        answer.chosen = await page.evaluate(measure);
+      }
       if (!request.quick) Object.assign(answer, await use(page));
     }
   }

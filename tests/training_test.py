@@ -76,6 +76,15 @@ class Training(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("is not empty", result.stderr)
 
+    def test_a_run_keeps_its_settings(self):
+        before = (self.whole / "run.json").read_bytes()
+        result = subprocess.run(command(self.whole, "--resume", "--lr", "0.5"), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("training/learning_rate = 0.001, the options say 0.5", result.stderr)
+        self.assertEqual((self.whole / "run.json").read_bytes(), before)
+        result = subprocess.run([DP, "train", "word-problem", "--resume", "--out", self.whole], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_eval(self):
         output = self.folder / "eval.json"
         result = subprocess.run([DP, "eval", self.whole, "--lengths", "8,16,32", "--sequences", "32", "--json", output],
@@ -112,6 +121,13 @@ class Sweep(unittest.TestCase):
         self.assertIn("4 of 4 runs are finished already", again.stdout)
         (runs / summary["runs"][0]["name"] / "eval.json").unlink()
         self.assertIn("3 of 4 runs are finished already", sweep().stdout)
+        self.assertIn("</html>", (runs / "report.html").read_text())
+
+        plan["base"]["steps"] = 7
+        (folder / "grid.json").write_text(json.dumps(plan))
+        result = sweep()
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("has other options than now", result.stderr)
 
         plan["base"]["hidden"] = -1
         (folder / "wrong.json").write_text(json.dumps(plan))

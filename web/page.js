@@ -6,7 +6,7 @@
   const choices = document.querySelector(".choices");
   const views = new Map();  // element -> what vega-embed gave for it
 
-  const chosen = () => new Set(new FormData(choices).values());
+  const chosen = () => new Set(choices ? new FormData(choices).values() : []);
   const variantOf = (element) => {
     const variants = page.charts[Number(element.dataset.chart)];
     const now = chosen();
@@ -49,10 +49,11 @@
   const redraw = (which) => { turn = turn.then(() => drawAll(which)); };
   redraw();
   dark.addEventListener("change", () => redraw());
-  choices.addEventListener("change", () => redraw(elements.filter((element) => page.charts[Number(element.dataset.chart)].length > 1)));
+  choices?.addEventListener("change", () => redraw(elements.filter((element) => page.charts[Number(element.dataset.chart)].length > 1)));
 
   const compare = (a, b) => (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
-  document.querySelectorAll("th").forEach((header, column) => {
+  document.querySelectorAll("th").forEach((header) => {
+    const column = header.cellIndex;
     const button = document.createElement("button");
     button.append(...header.childNodes);
     header.append(button);

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -21,6 +22,7 @@ struct Options {
   std::string out;
   std::string eigenvalues = "-1,1";
   bool resume = false, forget_gate = false, output_gate = false;
+  bool settings_given = false;  // besides where and how to run
   int64_t conv_size = 0;
   ThreadsOption threads;
 };
@@ -59,14 +61,34 @@ std::string describe_stage(int64_t step, const StepReport& report) {
   return text;
 }
 
+RunConfig config_of(const Options& options) {
+  RunConfig run = options.run;
+  run.model = model_config(options, make_task(run)->vocab_size());
+  check_model_config(run.model, "the options");
+  return run;
+}
+
+// Options that would change a run midway are a mistake, not a wish.
+void expect_same_settings(const RunConfig& stored, const RunConfig& given,
+                          const std::filesystem::path& out) {
+  const auto before = nlohmann::json::parse(to_json(stored)).flatten(),
+             now = nlohmann::json::parse(to_json(given)).flatten();
+  for (const auto& [name, value] : now.items())
+    if (!before.contains(name) || before[name] != value)
+      throw InputError(c10::str("the run in ", quote(out.string()), " has ", name.substr(1), " = ",
+                                before.contains(name) ? before[name].dump() : "nothing",
+                                ", the options say ", value.dump(),
+                                "; leave them out to go on with it, or choose another --out"));
+}
+
 int train_word_problem(Options& options) {
   const std::filesystem::path out = options.out;
   if (options.resume && std::filesystem::exists(out / "run.json")) {
-    options.run = read_run_config(out);
+    const RunConfig stored = read_run_config(out);
+    if (options.settings_given) expect_same_settings(stored, config_of(options), out);
+    options.run = stored;
   } else {
-    const auto task = make_task(options.run);
-    options.run.model = model_config(options, task->vocab_size());
-    check_model_config(options.run.model, "the options");
+    options.run = config_of(options);
   }
   const int threads = options.threads.apply();
   const RunConfig& run = options.run;
@@ -187,7 +209,12 @@ void add_training_options(CLI::App& app, RunConfig& run) {
       ->capture_default_str();
   app.add_option("--curriculum-letters", t.curriculum.first_letters,
                  "begin with inputs of so many elements, generators first, and double their number "
-                 "likewise before the length; 0: all from the start")
+                 "whenever the length has come to --curriculum-letters-length, going back to the "
+                 "first one; 0: all elements from the start")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--curriculum-letters-length", t.curriculum.letters_length,
+                 "see --curriculum-letters; 0: the first length")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--curriculum-loss", t.curriculum.loss_below, "see --curriculum")
@@ -231,13 +258,23 @@ Run add_train(CLI::App& app) {
                    "spread each element over so many tokens")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  word->add_flag(
+      "--most-moved-first", options->run.task.most_moved_first,
+      "--curriculum-letters begins with elements that move the most points, not the least");
   add_model_options(*word, *options);
   add_training_options(*word, options->run);
   word->add_option("--out", options->out, "directory of the run")->type_name("DIR")->required();
   word->add_flag("--resume", options->resume,
                  "go on with the run in --out, with its settings; starts it if there is none");
   options->threads.add_to(*word);
-  return [options] { return train_word_problem(*options); };
+  return [options, word] {
+    for (const CLI::Option* option : word->get_options()) {
+      const std::string name = option->get_name();
+      if (option->count() > 0 && name != "--out" && name != "--resume" && name != "--threads")
+        options->settings_given = true;
+    }
+    return train_word_problem(*options);
+  };
 }
 
 }  // namespace dp::cli

@@ -1,20 +1,35 @@
-// The page: everything in one file, with nothing to load.
+// Pages: everything in one file, with nothing to load.
 #pragma once
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
-#include "report/run.h"
+#include "report/chart_list.h"
 
 namespace dp::report {
 
-/// What the page is made of (web/), embedded in the program.
+/// What pages are made of (web/), embedded in the program.
 struct WebFiles {
-  std::string_view page, style, script;
+  std::string_view page, style, script;  // the page is the same for all, with a place for the body
   std::string_view charts;  // vega, vega-lite and vega-embed; empty if npm could not install them
+  std::string_view report = {}, analysis = {};  // bodies
 };
 WebFiles web_files();
 
-std::string make_page(const Runs& runs, const WebFiles& files);
+/// HTML by the name of the place where it goes, in the page or its body.
+using Parts = std::map<std::string, std::string, std::less<>>;
+
+/// The page with `body` in it, both filled with `parts`, and the charts. Throws InputError if there are no
+/// chart libraries, std::logic_error for a place that has no part.
+std::string put_together(const WebFiles& files, std::string_view title, std::string_view body,
+                         const Parts& parts, const ChartList& charts);
+
+/// Sentences as paragraphs, with no line breaks inside of "n = 2" and "99 %".
+std::string paragraphs(const std::vector<std::string>& sentences);
+
+/// A cell of a table that sorts by `value`.
+std::string cell(const std::string& value, const std::string& text, bool is_number);
 
 /// Text as it goes between tags and into quoted attributes.
 std::string html(std::string_view text);

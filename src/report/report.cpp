@@ -1,8 +1,7 @@
 #include "report/report.h"
 
 #include "base/atomic_file.h"
-#include "report/page.h"
-#include "report/run.h"
+#include "report/report_page.h"
 
 namespace dp {
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "report/chart.h"
-#include "report/page.h"
 #include "report/report.h"
+#include "report/report_page.h"
 #include "report/verdict.h"
 #include "train/run.h"
 

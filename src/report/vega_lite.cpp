@@ -23,6 +23,12 @@ double rounded(double value) {
   return std::atof(text);
 }
 
+// Of series i, in the rows of "hover". (GCC 12 warns of "c" + std::string, its bug 105651.)
+std::string column(size_t i) {
+  std::string name = "c";
+  return name.append(std::to_string(i));
+}
+
 double largest_x(const LineChart& chart) {
   double largest = 1;
   for (const Series& series : chart.series)
@@ -144,9 +150,8 @@ ordered_json rules_layers() {
 ordered_json hover_layer(const LineChart& chart) {
   ordered_json tooltip = {{{"field", "x"}, {"type", "quantitative"}, {"title", chart.x_title}}};
   for (size_t i = 0; i < chart.series.size(); ++i)
-    tooltip.push_back({{"field", "c" + std::to_string(i)},
-                       {"type", "nominal"},
-                       {"title", chart.series[i].label}});
+    tooltip.push_back(
+        {{"field", column(i)}, {"type", "nominal"}, {"title", chart.series[i].label}});
   return {{"data", {{"name", "hover"}}},
           {"mark", {{"type", "rule"}}},
           {"encoding",
@@ -209,14 +214,14 @@ ordered_json chart_data(const LineChart& chart) {
       for (const std::vector<Point>& run : series.runs) add(thin, series, run, false);
     const std::map<double, double> middle = medians(series, chart.hold_last);
     add(thick, series, middle, true);
-    for (const auto& [x, y] : middle) hover[x]["c" + std::to_string(i)] = value_text(chart, y);
+    for (const auto& [x, y] : middle) hover[x][column(i)] = value_text(chart, y);
   }
   for (const ordered_json& row : thick) thin.push_back(row);  // drawn last, on top
   for (const int64_t x : chart.dashed) rules.push_back({{"x", x}});
   auto hover_rows = ordered_json::array();
   for (auto& [x, row] : hover) {
     row["x"] = x;
-    for (size_t i = 0; i < chart.series.size(); ++i) row.emplace("c" + std::to_string(i), "–");
+    for (size_t i = 0; i < chart.series.size(); ++i) row.emplace(column(i), "–");
     hover_rows.push_back(row);
   }
   return {{"lines", thin}, {"rules", rules}, {"hover", hover_rows}};

@@ -11,6 +11,8 @@ DP_WEB_FILE(dp_web_page, DP_WEB_DIR "/page.html")
 DP_WEB_FILE(dp_web_style, DP_WEB_DIR "/style.css")
 DP_WEB_FILE(dp_web_script, DP_WEB_DIR "/page.js")
 DP_WEB_FILE(dp_web_charts, DP_WEB_CHARTS)
+DP_WEB_FILE(dp_web_report, DP_WEB_DIR "/report.html")
+DP_WEB_FILE(dp_web_analysis, DP_WEB_DIR "/analysis.html")
 
 namespace dp::report {
 
@@ -18,9 +20,12 @@ WebFiles web_files() {
   const auto text = [](const char* begin, const char* end) {
     return std::string_view(begin, static_cast<size_t>(end - begin));
   };
-  return {text(dp_web_page_begin, dp_web_page_end), text(dp_web_style_begin, dp_web_style_end),
+  return {text(dp_web_page_begin, dp_web_page_end),
+          text(dp_web_style_begin, dp_web_style_end),
           text(dp_web_script_begin, dp_web_script_end),
-          text(dp_web_charts_begin, dp_web_charts_end)};
+          text(dp_web_charts_begin, dp_web_charts_end),
+          text(dp_web_report_begin, dp_web_report_end),
+          text(dp_web_analysis_begin, dp_web_analysis_end)};
 }
 
 }  // namespace dp::report

@@ -18,9 +18,12 @@ std::vector<int32_t> elements_moving_at_most(const FiniteGroup& group, int64_t p
 }
 
 // Each element that the ones before it do not generate comes first, then the others.
-std::vector<int32_t> simplest_first(const FiniteGroup& group, std::vector<int32_t> elements) {
-  std::ranges::stable_sort(elements, {},
-                           [&](int32_t a) { return group.permutation(a).moved_points(); });
+std::vector<int32_t> generators_first(const FiniteGroup& group, std::vector<int32_t> elements,
+                                      bool most_moved_first) {
+  std::ranges::stable_sort(elements, {}, [&](int32_t a) {
+    const int64_t moved = group.permutation(a).moved_points();
+    return most_moved_first ? -moved : moved;
+  });
   std::vector<int32_t> generators, generated = {FiniteGroup::identity()};
   for (const int32_t a : elements) {
     if (std::ranges::binary_search(generated, a)) continue;
@@ -52,7 +55,7 @@ WordProblem::WordProblem(const WordProblemOptions& options)
     throw InputError("max_moved: expected a number of points that some element of " +
                      group_.name() + " besides the identity moves at most, found " +
                      std::to_string(options.max_moved));
-  alphabet_ = simplest_first(group_, std::move(alphabet_));
+  letters_ = generators_first(group_, alphabet_, options.most_moved_first);
   answers_ = group_.subgroup(alphabet_);
 }
 
@@ -70,10 +73,12 @@ bool WordProblem::splits_are_disjoint(int64_t length) const {
 void WordProblem::make_sequence(const SequenceKey& key, int64_t* tokens, int64_t* targets) const {
   thread_local std::vector<int32_t> elements;
   elements.resize(static_cast<size_t>(key.length));
+  const std::vector<int32_t>& symbols = key.letters > 0 ? letters_ : alphabet_;
   const int64_t letters = key.letters > 0 ? key.letters : num_letters();
   draw_sequence(key, space_is_divided(letters, key.length), elements,
                 [&](RandomStream& random, std::span<int32_t> sequence) {
-                  for (int32_t& x : sequence) x = alphabet_[random.below(static_cast<uint32_t>(letters))];
+                  for (int32_t& x : sequence)
+                    x = symbols[random.below(static_cast<uint32_t>(letters))];
                 });
 
   *tokens++ = bos();

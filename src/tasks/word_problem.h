@@ -14,6 +14,7 @@ struct WordProblemOptions {
   std::string group = "S3";  // as FiniteGroup::parse has it
   int64_t max_moved = 0;     // input only permutations that move at most so many points; 0: all
   int64_t tokens_per_element = 1;  // P, see below
+  bool most_moved_first = false;   // order of the letters, see WordProblem::letters()
 };
 
 /// Input x_1 .. x_L, each drawn from the alphabet with equal probability; targets y_t = x_t * y_{t-1}
@@ -45,9 +46,14 @@ class WordProblem final : public Task {
 
   const WordProblemOptions& options() const { return options_; }
   const FiniteGroup& group() const { return group_; }
-  /// The elements that inputs consist of, simplest first: those that together generate all the others,
-  /// then the rest, both by how many points they move.
+  /// The elements that inputs consist of, ascending.
   std::span<const int32_t> alphabet() const { return alphabet_; }
+  /// The same in the order in which a curriculum brings them: first some that generate all the others,
+  /// then the rest, both by how many points they move. Those that move the least are the simplest and fit
+  /// every representation of the group; those that move the most leave a model with few Householder
+  /// factors only a representation that can hold all: with n_h = 2, the 3-cycles of A5 fit four
+  /// dimensions, where a 5-cycle would take four reflections, and the 5-cycles only three.
+  std::span<const int32_t> letters() const { return letters_; }
   /// The elements that targets can be: the subgroup that the alphabet generates, ascending.
   std::span<const int32_t> answers() const { return answers_; }
 
@@ -70,7 +76,7 @@ class WordProblem final : public Task {
  private:
   WordProblemOptions options_;
   FiniteGroup group_;
-  std::vector<int32_t> alphabet_, answers_;
+  std::vector<int32_t> alphabet_, letters_, answers_;
 };
 
 }  // namespace dp

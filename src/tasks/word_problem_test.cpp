@@ -147,22 +147,30 @@ TEST(WordProblem, RestrictedAlphabets) {
 TEST(WordProblem, LettersComeSimplestFirst) {
   const WordProblem task({.group = "S5"});
   const FiniteGroup& group = task.group();
-  EXPECT_EQ(group.subgroup(task.alphabet().first(4)).size(), 120) << "four transpositions will do";
-  EXPECT_LT(group.subgroup(task.alphabet().first(3)).size(), 120);
+  EXPECT_EQ(group.subgroup(task.letters().first(4)).size(), 120) << "four transpositions will do";
+  EXPECT_LT(group.subgroup(task.letters().first(3)).size(), 120);
   for (size_t i = 0; i < 4; ++i)
-    EXPECT_EQ(group.permutation(task.alphabet()[i]).moved_points(), 2) << i;
-  EXPECT_EQ(task.alphabet()[4], FiniteGroup::identity());
+    EXPECT_EQ(group.permutation(task.letters()[i]).moved_points(), 2) << i;
+  EXPECT_EQ(task.letters()[4], FiniteGroup::identity());
   for (size_t i = 5; i < 120; ++i)
-    EXPECT_LE(group.permutation(task.alphabet()[i - 1]).moved_points(),
-              group.permutation(task.alphabet()[i]).moved_points());
+    EXPECT_LE(group.permutation(task.letters()[i - 1]).moved_points(),
+              group.permutation(task.letters()[i]).moved_points());
 
   const Batch batch = task.batch(Split::kTrain, 0, 0, 64, {40, 4});
   std::set<int64_t> inputs;
   for (const Row& row : rows(batch.tokens)) inputs.insert(row.begin() + 1, row.end());
-  EXPECT_EQ(inputs, std::set<int64_t>(task.alphabet().begin(), task.alphabet().begin() + 4));
-  const Batch all = task.batch(Split::kTrain, 0, 0, 64, {40, 120});
-  EXPECT_TRUE(all.tokens.equal(task.batch(Split::kTrain, 0, 0, 64, 40).tokens));
+  EXPECT_EQ(inputs, std::set<int64_t>(task.letters().begin(), task.letters().begin() + 4));
+  const WordProblem backwards({.group = "S5", .most_moved_first = true});
+  EXPECT_TRUE(task.batch(Split::kTest, 0, 0, 8, 40)
+                  .tokens.equal(backwards.batch(Split::kTest, 0, 0, 8, 40).tokens))
+      << "the order of letters is for curricula alone";
   EXPECT_THROW(task.batch(Split::kTrain, 0, 0, 1, {40, 121}), c10::ValueError);
+
+  const WordProblem other({.group = "A5", .most_moved_first = true});
+  EXPECT_EQ(other.group().subgroup(other.letters().first(2)).size(), 60);
+  for (size_t i = 0; i < 24; ++i)
+    EXPECT_EQ(other.group().permutation(other.letters()[i]).moved_points(), 5) << i;
+  EXPECT_EQ(other.letters().back(), FiniteGroup::identity());
 }
 
 TEST(WordProblem, ElementsSpreadOverTokens) {

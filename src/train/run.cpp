@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/timer.h"
 #include "nn/pretrained.h"
 
 namespace dp {
@@ -162,8 +163,11 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
     const int64_t step = trainer.progress().step;
     RunReport report{trainer, trainer.step(), {}};
     const bool last = trainer.finished();
-    if ((step + 1) % std::max<int64_t>(1, config.eval_every) == 0 || last)
+    if ((step + 1) % std::max<int64_t>(1, config.eval_every) == 0 || last) {
+      const Timer timer;
       report.evaluation = evaluate_run(config, trainer);
+      trainer.add_seconds(timer.seconds());
+    }
     ordered_json line = {{"step", step},
                          {"loss", report.step.loss},
                          {"accuracy", report.step.accuracy},

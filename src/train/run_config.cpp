@@ -18,7 +18,8 @@ std::string to_json(const RunConfig& config) {
        {{"name", "word-problem"},
         {"group", config.task.group},
         {"max_moved", config.task.max_moved},
-        {"tokens_per_element", config.task.tokens_per_element}}},
+        {"tokens_per_element", config.task.tokens_per_element},
+        {"most_moved_first", config.task.most_moved_first}}},
       {"model", ordered_json::parse(to_json(config.model))},
       {"training",
        {{"steps", t.schedule.total_steps},
@@ -35,6 +36,7 @@ std::string to_json(const RunConfig& config) {
         {"clip_norm", t.clip_norm},
         {"curriculum_first_length", t.curriculum.first_length},
         {"curriculum_first_letters", t.curriculum.first_letters},
+        {"curriculum_letters_length", t.curriculum.letters_length},
         {"curriculum_loss_below", t.curriculum.loss_below},
         {"curriculum_window", t.curriculum.window},
         {"seed", t.seed}}},
@@ -65,6 +67,7 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
     take("task", "group", config.task.group);
     take("task", "max_moved", config.task.max_moved);
     take("task", "tokens_per_element", config.task.tokens_per_element);
+    take("task", "most_moved_first", config.task.most_moved_first);
     field = "model";
     config.model = parse_model_config(json.at("model").dump(), file + ", model");
     TrainerOptions& t = config.training;
@@ -82,6 +85,7 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
     take("training", "clip_norm", t.clip_norm);
     take("training", "curriculum_first_length", t.curriculum.first_length);
     take("training", "curriculum_first_letters", t.curriculum.first_letters);
+    take("training", "curriculum_letters_length", t.curriculum.letters_length);
     take("training", "curriculum_loss_below", t.curriculum.loss_below);
     take("training", "curriculum_window", t.curriculum.window);
     take("training", "seed", t.seed);

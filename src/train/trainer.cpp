@@ -60,8 +60,7 @@ Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
       model_(fresh_model(config, options_.seed)),
       optimiser_(make_optimiser(model_, options_.optimiser)),
       batches_(std::make_unique<Prefetcher>(task_, Split::kTrain, options_.seed)) {
-  const int64_t first = options_.curriculum.first_length;
-  progress_.length = first > 0 ? std::min(first, options_.length) : options_.length;
+  progress_.length = first_length();
   const int64_t letters = options_.curriculum.first_letters;
   progress_.letters = letters < task_->num_letters() ? letters : 0;
 }
@@ -72,9 +71,8 @@ StepReport Trainer::step() {
   const int64_t sequences =
       options_.batch_size * std::max<int64_t>(1, options_.length / progress_.length);
   const int64_t parts = std::min(options_.accumulation, sequences);
-  const Batch batch =
-      batches_->batch(static_cast<uint64_t>(progress_.step), sequences,
-                      {progress_.length, progress_.letters});
+  const Batch batch = batches_->batch(static_cast<uint64_t>(progress_.step), sequences,
+                                      {progress_.length, progress_.letters});
   const auto asked = (batch.targets != kNothingAsked).sum().item<double>();
   StepReport report;
   report.length = progress_.length;
@@ -105,18 +103,28 @@ StepReport Trainer::step() {
   return report;
 }
 
+int64_t Trainer::first_length() const {
+  const int64_t first = options_.curriculum.first_length;
+  return first > 0 ? std::min(first, options_.length) : options_.length;
+}
+
 void Trainer::advance_curriculum(double loss) {
   const Curriculum& curriculum = options_.curriculum;
   const double keep = 1 - 1 / static_cast<double>(std::max<int64_t>(1, curriculum.window));
   progress_.mean_loss =
       progress_.mean_loss < 0 ? loss : keep * progress_.mean_loss + (1 - keep) * loss;
-  const bool full_length = progress_.length >= options_.length;
-  if (progress_.mean_loss >= curriculum.loss_below || (progress_.letters == 0 && full_length)) return;
+  const bool all_letters = progress_.letters == 0;
+  const int64_t grows_to =
+      all_letters ? options_.length : std::min(curriculum.letters_length, options_.length);
+  if (progress_.mean_loss >= curriculum.loss_below || (all_letters && progress_.length >= grows_to))
+    return;
   progress_.mean_loss = -1;
-  if (progress_.letters > 0)
+  if (progress_.length < grows_to) {
+    progress_.length = std::min(2 * progress_.length, grows_to);
+  } else {
     progress_.letters = 2 * progress_.letters < task_->num_letters() ? 2 * progress_.letters : 0;
-  else
-    progress_.length = std::min(2 * progress_.length, options_.length);
+    progress_.length = first_length();
+  }
 }
 
 void Trainer::save(const fs::path& directory) const {
@@ -135,12 +143,10 @@ void Trainer::save(const fs::path& directory) const {
   }
   save_model(model_, directory, {.dtype = "float32", .legacy_layout = false});
   write_safetensors(directory / kOptimiserFile, std::move(entries));
-  const nlohmann::json progress = {{"step", progress_.step},
-                                   {"tokens", progress_.tokens},
-                                   {"length", progress_.length},
-                                   {"letters", progress_.letters},
-                                   {"mean_loss", progress_.mean_loss},
-                                   {"seconds", progress_.seconds}};
+  const nlohmann::json progress = {
+      {"step", progress_.step},           {"tokens", progress_.tokens},
+      {"length", progress_.length},       {"letters", progress_.letters},
+      {"mean_loss", progress_.mean_loss}, {"seconds", progress_.seconds}};
   write_file_atomically(directory / kProgressFile, progress.dump(2) + "\n");
 }
 
@@ -155,13 +161,14 @@ void Trainer::load(const fs::path& directory) {
       nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
   TrainerProgress next;
   try {
-    next = {progress.at("step").get<int64_t>(), progress.at("tokens").get<int64_t>(),
-            progress.at("length").get<int64_t>(), progress.at("letters").get<int64_t>(), progress.at("mean_loss").get<double>(),
-            progress.at("seconds").get<double>()};
+    next = {progress.at("step").get<int64_t>(),     progress.at("tokens").get<int64_t>(),
+            progress.at("length").get<int64_t>(),   progress.at("letters").get<int64_t>(),
+            progress.at("mean_loss").get<double>(), progress.at("seconds").get<double>()};
   } catch (const nlohmann::json::exception&) {
-    throw InputError((directory / kProgressFile).string() +
-                     ": not the progress of a run, expected step, tokens, length, letters, mean_loss and "
-                     "seconds");
+    throw InputError(
+        (directory / kProgressFile).string() +
+        ": not the progress of a run, expected step, tokens, length, letters, mean_loss and "
+        "seconds");
   }
   const SafetensorsFile file(directory / kOptimiserFile);
   std::vector<AdamW::State> states;

@@ -12,13 +12,15 @@
 
 namespace dp {
 
-/// Each time the loss has fallen far enough, sequences are made of twice as many of the task's letters, and
-/// once they have all of them, are twice as long.
+/// Sequences become twice as long each time the loss has fallen far enough, until they have the length of
+/// the task. With letters: until they have letters_length, whereupon they are made of twice as many of the
+/// task's letters and begin at the first length again, until they are made of all.
 struct Curriculum {
-  int64_t first_length = 0;   // 0: all sequences have the full length
-  int64_t first_letters = 0;  // 0: all from the start
-  double loss_below = 0.1;    // running mean at which the next stage begins
-  int64_t window = 20;       // steps the running mean looks back, about
+  int64_t first_length = 0;    // 0: all sequences have the full length
+  int64_t first_letters = 0;   // 0: all from the start
+  int64_t letters_length = 0;  // 0: the first length
+  double loss_below = 0.1;     // running mean at which the next stage begins
+  int64_t window = 20;         // steps the running mean looks back, about
 };
 
 struct TrainerOptions {
@@ -40,7 +42,7 @@ struct TrainerProgress {
   int64_t length = 0;     // of sequences in the next step
   int64_t letters = 0;    // that they are made of; 0: all
   double mean_loss = -1;  // running mean; below 0: none since the stage began
-  double seconds = 0;     // spent on steps, in all processes together
+  double seconds = 0;     // spent on steps and evaluations, in all processes together
 };
 
 struct StepReport {
@@ -62,6 +64,8 @@ class Trainer {
 
   /// One update. The same options, seed and number of threads give the same weights, to the bit.
   StepReport step();
+  /// Counts time that was spent beside steps.
+  void add_seconds(double seconds) { progress_.seconds += seconds; }
   bool finished() const { return progress_.step >= options_.schedule.total_steps; }
 
   const LanguageModel& model() const { return model_; }
@@ -75,6 +79,7 @@ class Trainer {
   void load(const std::filesystem::path& directory);
 
  private:
+  int64_t first_length() const;
   void advance_curriculum(double loss);
 
   std::shared_ptr<const Task> task_;

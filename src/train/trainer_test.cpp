@@ -108,19 +108,22 @@ TEST(Trainer, CurriculumDoublesTheLengthAndKeepsTheTokens) {
   EXPECT_EQ(lengths, (std::vector<int64_t>{3, 6, 12, 16, 16}));
 }
 
-TEST(Trainer, CurriculumDoublesTheLettersBeforeTheLength) {
+TEST(Trainer, CurriculumDoublesTheLettersAndBeginsAgain) {
   RunConfig run = small_run();
   run.task.group = "D5";
   run.model.vocab_size = 11;
-  run.training.curriculum = {.first_length = 8, .first_letters = 2, .loss_below = 1e9, .window = 1};
+  run.training.curriculum = {
+      .first_length = 4, .first_letters = 2, .letters_length = 8, .loss_below = 1e9, .window = 1};
   Trainer trainer = make_trainer(run);
   std::vector<std::pair<int64_t, int64_t>> stages;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < 10; ++i) {
     const StepReport report = trainer.step();
     stages.emplace_back(report.length, report.letters);
   }
   using Stages = std::vector<std::pair<int64_t, int64_t>>;
-  EXPECT_EQ(stages, (Stages{{8, 2}, {8, 4}, {8, 8}, {8, 0}, {16, 0}, {16, 0}}));
+  EXPECT_EQ(
+      stages,
+      (Stages{{4, 2}, {8, 2}, {4, 4}, {8, 4}, {4, 8}, {8, 8}, {4, 0}, {8, 0}, {16, 0}, {16, 0}}));
 }
 
 TEST(Trainer, GoesOnFromASavedStateToTheBit) {
@@ -129,7 +132,7 @@ TEST(Trainer, GoesOnFromASavedStateToTheBit) {
   fs::create_directories(folder);
   RunConfig run = small_run();
   run.training.curriculum = {
-      .first_length = 4, .first_letters = 2, .loss_below = 1.2, .window = 4};
+      .first_length = 4, .first_letters = 2, .letters_length = 0, .loss_below = 1.2, .window = 4};
   Trainer straight = make_trainer(run);
   for (int i = 0; i < 12; ++i) straight.step();
   straight.save(folder);

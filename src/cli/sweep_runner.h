@@ -1,0 +1,61 @@
+// Trainings and evaluations of a sweep, each in a process of its own, side by side.
+#pragma once
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/sweep.h"
+
+namespace dp::cli {
+
+/// A run is a directory of its name under `out` (train/run.h) with an eval.json once it is finished, and a
+/// log beside it.
+class SweepRunner {
+ public:
+  /// Throws InputError if `out` holds runs of these names with other options.
+  SweepRunner(const Sweep& sweep, std::filesystem::path out);
+
+  /// Trains and evaluates what is not finished, `jobs` at a time, under a progress bar. Returns false if the
+  /// user interrupted it: the runs have saved where they stood, and the same call goes on.
+  bool run(int jobs);
+
+  /// Of those that failed: run -> its last words.
+  const std::map<std::string, std::string>& failures() const { return failures_; }
+
+ private:
+  struct Job {
+    const SweepRun* run;
+    bool training;
+  };
+
+  bool finished(const SweepRun& run) const;
+  std::filesystem::path log(const SweepRun& run) const { return out_ / (run.name + ".log"); }
+  void train(const SweepRun& run);
+  void evaluate(const SweepRun& run);
+  // Whether the run has no more to do.
+  bool ended(const Job& job, int status);
+  double share_done() const;
+  std::string standing() const;
+
+  const Sweep& sweep_;
+  std::filesystem::path out_;
+  std::string program_;
+  std::map<pid_t, Job> running_;
+  std::map<std::string, std::string> failures_;
+};
+
+/// What is known of all runs, as out/sweep.json has it:
+/// {"runs": [{"name", "options", "steps", "tokens", "seconds", "lengths", "failed"}]}
+std::string summarise(const Sweep& sweep, const std::filesystem::path& out,
+                      const std::map<std::string, std::string>& failures);
+
+/// A run's sequence accuracies by length, from its eval.json; empty without one.
+std::map<int64_t, double> sequence_accuracies(const std::filesystem::path& run);
+
+/// out/report.html about all runs in `out`; if there cannot be one, says why.
+void write_report_of(const std::filesystem::path& out);
+
+}  // namespace dp::cli

@@ -1,0 +1,126 @@
+#include "report/report_page.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/progress.h"
+#include "nn/model_size.h"
+#include "report/chart.h"
+#include "report/verdict.h"
+
+namespace dp::report {
+namespace {
+
+std::vector<ChartVariant> variants(const std::vector<Chart>& charts) {
+  std::vector<ChartVariant> result;
+  for (const Chart& chart : charts)
+    result.push_back({chart.when, vega_lite(chart.lines), chart_data(chart.lines)});
+  return result;
+}
+
+std::string verdicts(const std::vector<Group>& groups) {
+  std::vector<std::string> sentences;
+  for (const Group& group : groups) sentences.push_back(verdict(group));
+  return paragraphs(sentences);
+}
+
+std::string problems(const Runs& runs) {
+  std::string items;
+  const auto add = [&](const std::string& text) { items += "<li>" + html(text) + "</li>\n"; };
+  for (const std::string& problem : runs.problems) add("Left out: " + problem);
+  for (const Run& run : runs.runs) {
+    if (run.broken_lines > 0)
+      add(run.name + "/metrics.jsonl: " + std::to_string(run.broken_lines) +
+          (run.broken_lines == 1 ? " line" : " lines") + " could not be read");
+    if (!run.problem.empty()) add(run.problem);
+  }
+  return items.empty() ? "" : "<ul class=\"problems\">\n" + items + "</ul>\n";
+}
+
+// The directory that all runs are below, with the slash at its end; empty: none, or only one run.
+std::string common_directory(const std::vector<Run>& runs) {
+  if (runs.size() < 2) return "";
+  std::string common = runs.front().name;
+  for (const Run& run : runs) {
+    const auto end = std::ranges::mismatch(common, run.name).in1;
+    common.erase(end, common.end());
+  }
+  return common.substr(0, common.rfind('/') + 1);
+}
+
+std::string accuracy_cell(const Run& run, int64_t length, bool say_length) {
+  const std::optional<double> accuracy = run.sequence_accuracy(length);
+  if (!accuracy) return cell("-1", "–", true);
+  char text[48];
+  std::snprintf(text, sizeof text, "%.4f", *accuracy);
+  return cell(text, say_length ? std::string(text) + " at " + std::to_string(length) : text, true);
+}
+
+std::string table_row(const Run& run, const std::string& name, size_t index) {
+  const auto number = [](auto value) {
+    return cell(std::to_string(value), std::to_string(value), true);
+  };
+  const std::string done = std::to_string(run.steps.empty() ? 0 : run.steps.back().step + 1);
+  const std::string curriculum = run.curriculum_first_length > 0
+                                     ? "from " + std::to_string(run.curriculum_first_length)
+                                     : "none";
+  return "<tr><td data-value=\"" + html(name) + "\"><a href=\"#run-" + std::to_string(index) +
+         "\">" + html(name) + "</a></td>" + cell(run.group, run.group, false) +
+         number(run.num_householder) + number(run.layers) +
+         cell(run.negative_eigenvalues ? "1" : "0", run.negative_eigenvalues ? "[-1,1]" : "[0,1]",
+              false) +
+         number(run.seed) +
+         cell(std::to_string(run.parameters), format_count(static_cast<double>(run.parameters)),
+              true) +
+         cell(done, done + " of " + std::to_string(run.total_steps), true) +
+         cell(std::to_string(run.seconds), run.seconds > 0 ? format_duration(run.seconds) : "–",
+              true) +
+         number(run.training_length) + accuracy_cell(run, run.training_length, false) +
+         accuracy_cell(run, run.longest(), true) +
+         cell(std::to_string(run.curriculum_first_length), curriculum, false) +
+         cell(run.tested ? "1" : "0",
+              run.tested            ? "test"
+              : run.lengths.empty() ? "none"
+                                    : "validation",
+              false) +
+         "</tr>\n";
+}
+
+std::string settings(const Run& run, const std::string& name, size_t index) {
+  return "<details id=\"run-" + std::to_string(index) + "\"><summary>" + html(name) +
+         "</summary>\n<pre class=\"command\">" + html(run.command) + "</pre>\n<pre>" +
+         html(run.settings) + "</pre></details>\n";
+}
+
+}  // namespace
+
+std::string make_page(const Runs& runs, const WebFiles& files) {
+  const std::vector<Group> groups = group_runs(runs.runs);
+  const std::string place = common_directory(runs.runs);
+  ChartList charts;
+  std::string accuracy, training, table, details;
+  for (const Group& group : groups) {
+    accuracy += charts.add(variants(accuracy_charts(group)));
+    training += "<div class=\"grid\">\n";
+    for (const Chart& chart : training_charts(group)) training += charts.add(variants({chart}));
+    training += "</div>\n";
+  }
+  for (size_t i = 0; i < runs.runs.size(); ++i) {
+    const std::string name = runs.runs[i].name.substr(place.size());
+    table += table_row(runs.runs[i], name, i);
+    details += settings(runs.runs[i], name, i);
+  }
+  const Parts parts = {
+      {"verdicts", verdicts(groups)},
+      {"problems", problems(runs)},
+      {"accuracy", accuracy},
+      {"training", training},
+      {"place",
+       place.empty() ? "" : "<p class=\"note\">Directories below " + html(place) + "</p>\n"},
+      {"runs", table},
+      {"settings", details}};
+  return put_together(files, "DeltaProduct: state tracking", files.report, parts, charts);
+}
+
+}  // namespace dp::report
