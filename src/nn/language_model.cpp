@@ -128,13 +128,24 @@ at::Tensor LanguageModel::logits(const at::Tensor& features) const {
   return dp::linear(features, config_.tie_word_embeddings ? embeddings_.value : head_.value);
 }
 
-LinearCrossEntropyOutput LanguageModel::loss(const at::Tensor& features,
-                                             const at::Tensor& targets) const {
+LinearCrossEntropyOutput LanguageModel::loss(const at::Tensor& features, const at::Tensor& targets,
+                                             double label_smoothing) const {
   TORCH_CHECK_VALUE(features.dim() == 3 && targets.sizes() == features.sizes().slice(0, 2),
                     "language model: targets must have shape [B,T] = ",
                     features.sizes().slice(0, features.dim() - 1), ", got ", targets.sizes(), ".");
   const at::Tensor& head = config_.tie_word_embeddings ? embeddings_.value : head_.value;
-  return linear_cross_entropy(features.flatten(0, 1), head.to(at::kFloat), targets.flatten());
+  const at::Tensor rows = features.flatten(0, 1), weight = head.to(at::kFloat),
+                   classes = targets.flatten();
+  LinearCrossEntropyOutput output = linear_cross_entropy(rows, weight, classes);
+  if (label_smoothing > 0) {
+    // A target of 1-e and e/V more for each of the V classes: e (z_target - mean z) more loss per row.
+    const at::Tensor counted = classes != -100;
+    const at::Tensor above_mean =
+        (rows * (at::embedding(weight, classes.clamp_min(0)) - weight.mean(0))).sum(-1);
+    output.loss = output.loss + label_smoothing * at::where(counted, above_mean, 0).sum() /
+                                    counted.sum().clamp_min(1);
+  }
+  return output;
 }
 
 at::Tensor LanguageModel::logits_of_padded(const at::Tensor& ids, const at::Tensor& mask) const {

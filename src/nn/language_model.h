@@ -47,8 +47,9 @@ class LanguageModel {
   /// features [...,D] -> logits [...,vocab]
   at::Tensor logits(const at::Tensor& features) const;
   /// Mean loss of predicting `targets` [B,T] (ignore_index -100 skipped), and the most likely tokens
-  /// [B T], without logits in memory.
-  LinearCrossEntropyOutput loss(const at::Tensor& features, const at::Tensor& targets) const;
+  /// [B T], without logits in memory. With label_smoothing e, a target is 1-e plus e/V for every token.
+  LinearCrossEntropyOutput loss(const at::Tensor& features, const at::Tensor& targets,
+                                double label_smoothing = 0) const;
 
   /// Logits [B,T,vocab] of a padded batch: mask [B,T] is 1 for tokens and 0 for padding, which takes
   /// part in nothing and gets logits of 0.

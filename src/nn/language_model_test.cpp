@@ -147,7 +147,32 @@ TEST(LanguageModel, BFloat16MatricesAreUsedExactly) {
 
     const at::Tensor ids = random_ids(model.config(), 2, 30);
     const at::Tensor loss = at::cross_entropy_loss(want.flatten(0, 1), ids.flatten());
-    EXPECT_NEAR(model.loss(model.features(ids), ids).loss.item<double>(), loss.item<double>(), 1e-5);
+    EXPECT_NEAR(model.loss(model.features(ids), ids).loss.item<double>(), loss.item<double>(),
+                1e-5);
+  }
+}
+
+TEST(LanguageModel, SmoothedLabels) {
+  LanguageModel model = random_model(test_configs()[0]);
+  make_trainable(model);
+  const at::Tensor ids = random_ids(model.config(), 2, 30);
+  at::Tensor targets = ids.clone();
+  targets[1][4] = -100;
+  const at::Tensor features = model.features(ids).detach().requires_grad_();
+  const auto gradients = [&](const at::Tensor& loss) {
+    return torch::autograd::grad({loss}, {features, model.named_values().back().second}, {},
+                                 c10::nullopt, false, /*allow_unused=*/true);
+  };
+  const at::Tensor want = at::cross_entropy_loss(model.logits(features).flatten(0, 1),
+                                                 targets.flatten(), {}, at::Reduction::Mean, -100,
+                                                 /*label_smoothing=*/0.3),
+                   got = model.loss(features, targets, 0.3).loss;
+  EXPECT_NEAR(got.item<double>(), want.item<double>(), 1e-5);
+  EXPECT_GT(std::abs(got.item<double>() - model.loss(features, targets).loss.item<double>()), 1e-3);
+  const auto left = gradients(got), right = gradients(want);
+  for (size_t i = 0; i < left.size(); ++i) {
+    ASSERT_TRUE(left[i].defined());
+    EXPECT_LT(error(left[i], right[i]), 1e-5);
   }
 }
 

@@ -33,6 +33,7 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   };
   set_unless(int64_t{0}, "--max-moved", config.task.max_moved);
   set_unless(int64_t{1}, "--tokens-per-element", config.task.tokens_per_element);
+  if (config.task.most_moved_first) command += " --most-moved-first";
   set("--num-householder", model.num_householder);
   command += model.allow_neg_eigval ? " --eigenvalues=-1,1" : " --eigenvalues=0,1";
   set("--layers", model.num_hidden_layers);
@@ -51,10 +52,15 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   set("--min-lr", t.schedule.minimum);
   set("--warmup", t.schedule.warmup_steps);
   set("--weight-decay", t.optimiser.weight_decay);
+  set_unless(0.0, "--label-smoothing", t.label_smoothing);
   set("--clip", t.clip_norm);
   if (t.curriculum.first_length > 0) {
     set("--curriculum", t.curriculum.first_length);
     set("--curriculum-loss", t.curriculum.loss_below);
+  }
+  if (t.curriculum.first_letters > 0) {
+    set("--curriculum-letters", t.curriculum.first_letters);
+    set("--curriculum-letters-length", t.curriculum.letters_length);
   }
   set("--seed", t.seed);
   for (size_t i = 0; i < config.eval_lengths.size(); ++i)
@@ -77,6 +83,10 @@ std::vector<std::string> traits(const RunConfig& config) {
       number(model.num_hidden_layers) + (model.num_hidden_layers == 1 ? " layer" : " layers"),
       model.allow_neg_eigval ? "[-1,1]" : "[0,1]",
       curriculum ? "curriculum from " + number(t.curriculum.first_length) : "no curriculum",
+      t.curriculum.first_letters > 0
+          ? "elements from " + number(t.curriculum.first_letters) +
+                (config.task.most_moved_first ? ", moving most" : ", moving least")
+          : "all elements",
       "trained on length " + number(t.length),
       config.task.max_moved > 0 ? "moves at most " + number(config.task.max_moved)
                                 : "moves any number",
@@ -95,6 +105,7 @@ std::vector<std::string> traits(const RunConfig& config) {
       "weight decay " + number(t.optimiser.weight_decay),
       number(t.schedule.total_steps) + " steps",
       "warm-up " + number(t.schedule.warmup_steps),
+      "label smoothing " + number(t.label_smoothing),
       "clip " + number(t.clip_norm),
       "curriculum loss " + number(t.curriculum.loss_below),
   };

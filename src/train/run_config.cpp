@@ -33,6 +33,7 @@ std::string to_json(const RunConfig& config) {
         {"beta1", t.optimiser.beta1},
         {"beta2", t.optimiser.beta2},
         {"eps", t.optimiser.eps},
+        {"label_smoothing", t.label_smoothing},
         {"clip_norm", t.clip_norm},
         {"curriculum_first_length", t.curriculum.first_length},
         {"curriculum_first_letters", t.curriculum.first_letters},
@@ -82,6 +83,7 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
     take("training", "beta1", t.optimiser.beta1);
     take("training", "beta2", t.optimiser.beta2);
     take("training", "eps", t.optimiser.eps);
+    take("training", "label_smoothing", t.label_smoothing);
     take("training", "clip_norm", t.clip_norm);
     take("training", "curriculum_first_length", t.curriculum.first_length);
     take("training", "curriculum_first_letters", t.curriculum.first_letters);

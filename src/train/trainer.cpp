@@ -37,6 +37,14 @@ std::unique_ptr<AdamW> make_optimiser(LanguageModel& model, const AdamWOptions& 
   return std::make_unique<AdamW>(std::vector{decayed, plain}, options);
 }
 
+// The entropy of smoothed targets: no model has a smaller loss.
+double smallest_loss(double label_smoothing, int64_t classes) {
+  if (label_smoothing == 0) return 0;
+  const double each = label_smoothing / static_cast<double>(classes),
+               target = 1 - label_smoothing + each;
+  return -target * std::log(target) - static_cast<double>(classes - 1) * each * std::log(each);
+}
+
 // What to say when numbers have run away.
 std::string diagnosis(LanguageModel& model, const StepReport& report, int64_t step) {
   std::string text =
@@ -83,13 +91,14 @@ StepReport Trainer::step() {
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t begin = sequences * part / parts, end = sequences * (part + 1) / parts;
     const at::Tensor targets = batch.targets.slice(0, begin, end);
-    const LinearCrossEntropyOutput output =
-        model_.loss(model_.features(batch.tokens.slice(0, begin, end)), targets);
+    const LinearCrossEntropyOutput output = model_.loss(
+        model_.features(batch.tokens.slice(0, begin, end)), targets, options_.label_smoothing);
     const double share = (targets != kNothingAsked).sum().item<double>() / asked;
     torch::autograd::backward({parts == 1 ? output.loss : output.loss * share}, {});
     report.loss += share * output.loss.item<double>();
     right += (output.predicted == targets.flatten()).sum().item<double>();
   }
+  report.loss -= smallest_loss(options_.label_smoothing, model_.config().vocab_size);
   report.accuracy = right / asked;
   report.gradient_norm = gradient_norm(optimiser_->parameters());
   if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))

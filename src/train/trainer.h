@@ -26,6 +26,7 @@ struct Curriculum {
 struct TrainerOptions {
   Schedule schedule;
   AdamWOptions optimiser;
+  double label_smoothing = 0;
   double clip_norm = 1;  // of all gradients together; 0: no limit
   int64_t batch_size =
       64;                // sequences of the full length per step; shorter ones are more in number
@@ -46,7 +47,7 @@ struct TrainerProgress {
 };
 
 struct StepReport {
-  double loss = 0, accuracy = 0;  // of answers asked for
+  double loss = 0, accuracy = 0;  // of answers asked for; the loss above that of a perfect model
   double gradient_norm = 0, learning_rate = 0;
   int64_t length = 0, letters = 0;
 };
