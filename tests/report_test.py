@@ -35,7 +35,7 @@ class Report(unittest.TestCase):
         result = dp("train", "word-problem", "--group", "Z2", "--num-householder", 1, *SMALL, "--steps", 2,
                     "--eigenvalues=0,1", "--lr", 0.00123, "--curriculum", 2, "--seed", 5, "--eval-lengths", "8,16",
                     "--stop-at", 0.75, "--curriculum-letters", 2, "--curriculum-letters-length", 8,
-                    "--most-moved-first", "--label-smoothing", 0.1, "--out", cls.folder / "real run")
+                    "--most-moved-first", "--label-smoothing", 0.1, "--beta2", 0.95, "--out", cls.folder / "real run")
         assert result.returncode == 0, result.stderr
         cls.settings = json.loads((cls.folder / "real run/run.json").read_text())
 

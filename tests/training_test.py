@@ -103,7 +103,7 @@ class Sweep(unittest.TestCase):
         folder = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, folder)
         plan = {"base": {"hidden": 8, "heads": 1, "head-dim": 8, "mlp": 16, "steps": 6, "batch": 2, "length": 8},
-                "grid": {"group": ["S3", "Z2"], "num-householder": [1, 2]},
+                "grid": {"group": ["S3", "Z2"], "eigenvalues": ["-1,1", "0,1"]},
                 "overrides": [{"match": {"group": "Z2"}, "set": {"steps": 3}}],
                 "evaluate": {"lengths": [4, 8], "sequences": 4}}
         (folder / "grid.json").write_text(json.dumps(plan))

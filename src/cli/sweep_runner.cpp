@@ -32,8 +32,8 @@ std::vector<std::string> training_command(const std::string& program, const Swee
   std::vector<std::string> words = {program, "train", sweep.task};
   for (const auto& [option, value] : run.options) {
     if (value == "false") continue;
-    words.emplace_back("--").append(option);
-    if (value != "true") words.push_back(value);
+    std::string& word = words.emplace_back("--").append(option);
+    if (value != "true") word.append("=").append(value);  // values may begin with a dash
   }
   // One thread each: as many runs as there are cores use them better than one run does.
   words.insert(words.end(), {"--threads", "1", "--resume", "--out", out.string()});

@@ -199,6 +199,11 @@ void add_training_options(CLI::App& app, RunConfig& run) {
   app.add_option("--weight-decay", t.optimiser.weight_decay, "of matrices only")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--beta2", t.optimiser.beta2,
+                 "memory of AdamW's second moment; less of it tames the rare large gradients of a "
+                 "task that is almost learned")
+      ->check(CLI::Range(0.0, 0.99999))
+      ->capture_default_str();
   app.add_option("--label-smoothing", t.label_smoothing,
                  "share of the target that all classes have in common; holds the logits to values "
                  "that do not drift with the position, so that longer sequences work")

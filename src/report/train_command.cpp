@@ -52,6 +52,7 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   set("--min-lr", t.schedule.minimum);
   set("--warmup", t.schedule.warmup_steps);
   set("--weight-decay", t.optimiser.weight_decay);
+  set_unless(AdamWOptions{}.beta2, "--beta2", t.optimiser.beta2);
   set_unless(0.0, "--label-smoothing", t.label_smoothing);
   set("--clip", t.clip_norm);
   if (t.curriculum.first_length > 0) {
@@ -105,6 +106,7 @@ std::vector<std::string> traits(const RunConfig& config) {
       "weight decay " + number(t.optimiser.weight_decay),
       number(t.schedule.total_steps) + " steps",
       "warm-up " + number(t.schedule.warmup_steps),
+      "beta2 " + number(t.optimiser.beta2),
       "label smoothing " + number(t.label_smoothing),
       "clip " + number(t.clip_norm),
       "curriculum loss " + number(t.curriculum.loss_below),
