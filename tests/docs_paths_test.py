@@ -5,7 +5,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/kernels.md", "docs/math/chunk.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/kernels.md", "docs/math/chunk.md",
+             "experiments/state-tracking/README.md"]
 # `src/ops/`, `docs/kernels.md`, `CMakeLists.txt`: a slash or a file ending, and none of a command's characters.
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:md|txt|json|cpp|h|py|def|cmake))`")
 
