@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -187,17 +188,15 @@ bool SweepRunner::ended(const Job& job, int status) {
 }
 
 double SweepRunner::share_done() const {
-  double share = 0;
-  for (const SweepRun& run : sweep_.runs) {
-    if (finished(run) || failures_.contains(run.name)) {
-      share += 1;
-      continue;
-    }
+  double share = static_cast<double>(done_);
+  for (const auto& [process, job] : running_) {
     const auto steps =
-        std::ranges::find(run.options, "steps", &std::pair<std::string, std::string>::first);
-    const std::optional<Standing> now = standing_of(out_ / run.name);
-    if (steps != run.options.end() && now)
-      share += std::min(0.99, static_cast<double>(now->step) / std::stod(steps->second));
+        std::ranges::find(job.run->options, "steps", &std::pair<std::string, std::string>::first);
+    const std::optional<Standing> now = standing_of(out_ / job.run->name);
+    if (steps == job.run->options.end() || !now) continue;
+    const double total =
+        std::strtod(steps->second.c_str(), nullptr);  // dp train refuses what is none
+    if (total > 0) share += std::min(0.99, static_cast<double>(now->step) / total);
   }
   return share;
 }
@@ -225,8 +224,8 @@ bool SweepRunner::run(int jobs) {
   for (const SweepRun& run : sweep_.runs)
     if (!finished(run)) waiting.push_back(&run);
   std::ranges::reverse(waiting);  // taken from the end
-  if (const size_t done = sweep_.runs.size() - waiting.size(); done > 0)
-    std::printf("%zu of %zu runs are finished already\n", done, sweep_.runs.size());
+  done_ = sweep_.runs.size() - waiting.size();
+  if (done_ > 0) std::printf("%zu of %zu runs are finished already\n", done_, sweep_.runs.size());
   std::fflush(stdout);
   if (waiting.empty()) return true;
   struct sigaction action = {}, before = {};
@@ -251,6 +250,7 @@ bool SweepRunner::run(int jobs) {
       }
       const auto job = running_.extract(process);
       if (job.empty() || !ended(job.mapped(), status) || interrupted) continue;
+      ++done_;
       const std::string& name = job.mapped().run->name;
       std::string text;
       for (const auto& [length, accuracy] : sequence_accuracies(out_ / name)) {

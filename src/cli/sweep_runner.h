@@ -37,13 +37,14 @@ class SweepRunner {
   void evaluate(const SweepRun& run);
   // Whether the run has no more to do.
   bool ended(const Job& job, int status);
-  double share_done() const;
+  double share_done() const;  // of one run, 1; only running ones are looked at
   std::string standing() const;
 
   const Sweep& sweep_;
   std::filesystem::path out_;
   std::string program_;
   std::map<pid_t, Job> running_;
+  size_t done_ = 0;  // finished or failed
   std::map<std::string, std::string> failures_;
 };
 

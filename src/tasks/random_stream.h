@@ -15,7 +15,7 @@ struct SequenceKey {
   uint64_t seed = 0;
   uint64_t number = 0;  // within the stream
   int64_t length = 0;
-  int64_t letters = 0;  // of the task's symbols, the simplest so many; 0: all
+  int64_t letters = 0;  // the first so many of the task's symbols; 0: all
 };
 
 /// SplitMix64 started at a hash of the key: no state to save, the same bits on every machine. Nothing of

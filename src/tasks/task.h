@@ -24,7 +24,7 @@ struct Difficulty {
   bool operator==(const Difficulty&) const = default;
 
   int64_t length;
-  int64_t letters;  // made of so many of the task's symbols, the simplest ones; 0: all
+  int64_t letters;  // made of the first so many of the task's symbols; 0: all
 };
 
 /// A source of sequences that are numbered within each stream, from 0 on without end. A stream is told

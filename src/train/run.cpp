@@ -180,7 +180,7 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
     for (const EvalReport& evaluation : report.evaluation)
       line["evaluation"].push_back(to_json(evaluation));
     metrics.write(line);
-    if (headline(report.evaluation) > best) {
+    if (!report.evaluation.empty() && headline(report.evaluation) >= best) {
       best = headline(report.evaluation);
       replace_directory(directory / "best", [&](const fs::path& folder) {
         save_model(trainer.model(), folder);

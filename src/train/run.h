@@ -54,7 +54,7 @@ enum class RunEnd { kFinished, kReachedTarget, kStopped };
 ///   config.json model.safetensors   the model at the end
 ///   run.json                        the settings
 ///   metrics.jsonl                   a line per step and evaluation
-///   best/                           the model with the best evaluation
+///   best/                           the model with the best evaluation, the last of equals
 ///   checkpoints/step-N/             to go on from; the last few
 /// A checkpoint is there whole or not at all. With `resume`, goes on from the last one (from the start if
 /// there is none) and ends with the same weights as an uninterrupted run, to the bit. Throws
