@@ -85,6 +85,14 @@ class Training(unittest.TestCase):
         result = subprocess.run([DP, "train", "word-problem", "--resume", "--out", self.whole], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_best_is_the_last_of_equals(self):
+        out = self.folder / "equals"
+        self.run_to_its_end(out, "--steps", "50", "--eval-lengths", "512")
+        evaluations = [json.loads(line)["evaluation"][0]["sequence_accuracy"]
+                       for line in (out / "metrics.jsonl").read_text().splitlines() if "evaluation" in line]
+        self.assertEqual(evaluations, [0, 0])
+        self.assertEqual((out / "best/model.safetensors").read_bytes(), (out / "model.safetensors").read_bytes())
+
     def test_eval(self):
         output = self.folder / "eval.json"
         result = subprocess.run([DP, "eval", self.whole, "--lengths", "8,16,32", "--sequences", "32", "--json", output],
