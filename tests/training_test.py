@@ -87,7 +87,11 @@ class Training(unittest.TestCase):
 
     def test_best_is_the_last_of_equals(self):
         out = self.folder / "equals"
-        self.run_to_its_end(out, "--steps", "50", "--eval-lengths", "512")
+        result = subprocess.run([DP, "train", "word-problem", "--hidden", "8", "--heads", "1", "--head-dim", "8", "--mlp", "16",
+                                 "--steps", "4", "--batch", "2", "--length", "8", "--eval-every", "2",
+                                 "--eval-lengths", "64", "--eval-sequences", "4", "--out", out],
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
         evaluations = [json.loads(line)["evaluation"][0]["sequence_accuracy"]
                        for line in (out / "metrics.jsonl").read_text().splitlines() if "evaluation" in line]
         self.assertEqual(evaluations, [0, 0])
