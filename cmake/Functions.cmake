@@ -1,3 +1,10 @@
+# Several files of a torch-using target as one translation unit: even with the precompiled header each unit
+# spends seconds on the same templates. DP_UNITY=OFF compiles each alone, which shows includes that are missing.
+option(DP_UNITY "Compile several files at once: a clean build takes half as long" ON)
+function(dp_compile_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DP_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+endfunction()
+
 # dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder
 # src/NAME, known to others as deltaproduct::NAME. TYPE SHARED makes it a shared one; TORCH_HEADERS has
 # its files use the precompiled ones (cmake/Torch.cmake).
@@ -17,6 +24,7 @@ function(dp_library name)
   target_link_libraries(dp_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:dp_settings>)
   if(ARG_TORCH_HEADERS)
     target_precompile_headers(dp_${name} REUSE_FROM dp_torch_headers)
+    dp_compile_together(dp_${name})
   endif()
 endfunction()
 
@@ -33,6 +41,7 @@ function(dp_test name)
   target_compile_definitions(${name} PRIVATE DP_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   if(ARG_TORCH_HEADERS)
     target_precompile_headers(${name} REUSE_FROM dp_torch_headers)
+    dp_compile_together(${name})
   endif()
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # twice as fast to compile
   add_test(NAME ${name} COMMAND ${name})

@@ -31,14 +31,14 @@ constexpr const char* kExplanation =
     "it.\n"
     "  ./dp train word-problem --group S4 --out runs/s4 && ./dp analyze runs/s4 --out s4.html";
 
-struct Options {
+struct AnalyzeOptions {
   std::string model, page;
   analysis::Options analysis;
   JsonOption json;
   ThreadsOption threads;
 };
 
-int analyze(Options& options) {
+int analyze(AnalyzeOptions& options) {
   options.json.check();
   if (!options.page.empty()) require_writable(options.page);
   options.threads.apply();
@@ -84,7 +84,7 @@ int analyze(Options& options) {
 }  // namespace
 
 Run add_analyze(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AnalyzeOptions>();
   app.footer(kExplanation);
   app.add_option("model", options->model,
                  "directory of a run of a word problem, or one of its checkpoints")

@@ -20,14 +20,12 @@ using nlohmann::ordered_json;
 
 constexpr double kLeastRatio = 0.75, kMostFirstToken = 1.0;
 
-struct Options {
+struct BenchDecodeOptions {
   std::string model = "340m_n1", load_model = "392m_n2";
   double seconds = 10;
   JsonOption json;
   ThreadsOption threads;
 };
-
-const char* verdict(bool reached) { return reached ? "ok" : "missed"; }
 
 // Random weights of the wanted dtype: matrices only, as load_model() keeps them.
 LanguageModel random_model(const ModelConfig& config, at::ScalarType dtype) {
@@ -38,7 +36,7 @@ LanguageModel random_model(const ModelConfig& config, at::ScalarType dtype) {
   return model;
 }
 
-int bench_decode(const Options& options) {
+int bench_decode(const BenchDecodeOptions& options) {
   const ModelConfig config = find_model_config(options.model);
   const ModelConfig load_config = find_model_config(options.load_model);
   options.json.check();
@@ -88,7 +86,7 @@ int bench_decode(const Options& options) {
 }  // namespace
 
 Run add_bench_decode(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchDecodeOptions>();
   app.add_option("--model", options->model, "config.json or preset to decode with")
       ->capture_default_str();
   app.add_option("--load-model", options->load_model,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/machine.h"
 #include "cli/op_bench.h"
 #include "cli/torch_peer.h"
 
@@ -28,15 +29,13 @@ std::optional<double> target_ratio(const OpShape& shape) {
   return shape.K == shape.V && found != targets.end() ? std::optional(found->second) : std::nullopt;
 }
 
-struct Options {
+struct BenchOpOptions {
   std::vector<std::string> shapes = kDefaultShapes;
   double seconds = 3;
   std::string peer;
   JsonOption json;
   ThreadsOption threads;
 };
-
-const char* verdict(bool reached) { return reached ? "ok" : "missed"; }
 
 void print_heading() {
   std::printf("\n%4s %5s %3s %4s %4s %2s | %10s %10s | %8s %8s | %-20s | %s\n", "B", "T", "H", "K",
@@ -93,7 +92,7 @@ ordered_json to_json(const OpTiming& timing) {
           {"step_ratio", timing.step_ratio()}};
 }
 
-int bench_op(const Options& options) {
+int bench_op(const BenchOpOptions& options) {
   std::vector<OpShape> shapes;
   for (const std::string& text : options.shapes) shapes.push_back(parse_shape(text));
   options.json.check();
@@ -141,7 +140,7 @@ int bench_op(const Options& options) {
 }  // namespace
 
 Run add_bench_op(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOpOptions>();
   app.add_option("--shape", options->shapes, "shapes to measure instead of the default ones")
       ->type_name("B,T,H,K,V,n");
   app.add_option("--seconds", options->seconds,

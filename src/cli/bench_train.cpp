@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct BenchTrainOptions {
   std::string model;
   int64_t batch = 64, length = 128;
   double seconds = 10;
@@ -83,7 +83,7 @@ ordered_json print_peer(ordered_json peer, const TrainTiming& timing) {
   return peer;
 }
 
-int bench_train(const Options& options) {
+int bench_train(const BenchTrainOptions& options) {
   std::vector<Row> rows = default_rows();
   if (!options.model.empty())
     rows = {{options.model,
@@ -125,7 +125,7 @@ int bench_train(const Options& options) {
 }  // namespace
 
 Run add_bench_train(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchTrainOptions>();
   app.add_option("--model", options->model,
                  "a model directory, config.json or preset to measure instead of the default ones")
       ->type_name("DIR_OR_CONFIG");

@@ -12,12 +12,12 @@ namespace dp::cli {
 namespace {
 namespace fs = std::filesystem;
 
-struct Options {
+struct ConvertOptions {
   std::string source, target, dtype, layout = "current";
 };
 
 // Built beside its place and then renamed: the target is there whole or not at all.
-int convert(const Options& options) {
+int convert(const ConvertOptions& options) {
   const fs::path target = fs::path(options.target).has_filename()
                               ? fs::path(options.target)
                               : fs::path(options.target).parent_path();
@@ -44,7 +44,7 @@ int convert(const Options& options) {
 }  // namespace
 
 Run add_convert(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   app.add_option("source", options->source,
                  "a directory with config.json and weights (safetensors or pytorch_model.bin)")
       ->type_name("SRC")

@@ -15,7 +15,7 @@ namespace dp::cli {
 namespace {
 namespace fs = std::filesystem;
 
-struct Options {
+struct DemoOptions {
   std::string out = "dp-demo";
   bool quick = false;
   JsonOption json;
@@ -89,7 +89,7 @@ std::string verdict(double one, double two, int64_t length) {
   return text;
 }
 
-int demo(const Options& options) {
+int demo(const DemoOptions& options) {
   options.json.check();
   const Timer timer;
   const Sweep sweep = demo_runs(options.quick);
@@ -128,7 +128,7 @@ int demo(const Options& options) {
 }  // namespace
 
 Run add_demo(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DemoOptions>();
   app.add_option("--out", options->out,
                  "directory of the two runs and the report; finished runs in it are shown again")
       ->type_name("DIR")

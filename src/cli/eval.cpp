@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct EvalOptions {
   std::string model;
   std::vector<int64_t> lengths = {128, 256, 512};
   EvaluationOptions evaluation;
@@ -23,7 +23,7 @@ struct Options {
   ThreadsOption threads;
 };
 
-int eval(const Options& options) {
+int eval(const EvalOptions& options) {
   options.json.check();
   options.threads.apply();
   const RunConfig run = read_run_config(options.model);
@@ -53,7 +53,7 @@ int eval(const Options& options) {
 }  // namespace
 
 Run add_eval(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalOptions>();
   app.add_option("model", options->model, "directory of a run, or one of its checkpoints")
       ->type_name("DIR")
       ->required();

@@ -17,7 +17,7 @@
 namespace dp::cli {
 namespace {
 
-struct Options {
+struct GenerateArguments {
   std::string model, ids, state;
   std::vector<int64_t> stop;
   int64_t max_tokens = 32;
@@ -48,7 +48,7 @@ std::vector<int64_t> parse_ids(const std::string& text) {
   return ids;
 }
 
-int generate_tokens(const Options& options) {
+int generate_tokens(const GenerateArguments& options) {
   const std::vector<int64_t> prompt = parse_ids(options.ids);
   check_sampling(options.sampling);
   if (!options.state.empty()) require_writable(options.state);
@@ -92,7 +92,7 @@ int generate_tokens(const Options& options) {
 }  // namespace
 
 Run add_generate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateArguments>();
   app.add_option("model", options->model, "a model directory")->type_name("DIR")->required();
   app.add_option("--ids", options->ids, "the prompt as token numbers: \"1 5 7\"")->type_name("IDS");
   app.add_option("--max-tokens", options->max_tokens, "how many tokens to generate at most")

@@ -13,6 +13,9 @@ namespace dp::cli {
 
 std::string cpu_name();
 
+/// What stands behind a figure that has a target.
+inline const char* verdict(bool reached) { return reached ? "ok" : "missed"; }
+
 /// The best of several timings: on a shared machine noise only ever adds time.
 class BestTime {
  public:

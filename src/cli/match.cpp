@@ -14,7 +14,7 @@
 namespace dp::cli {
 namespace {
 
-struct Options {
+struct MatchOptions {
   std::string target, base, by = "heads", out;
   int64_t num_householder = 1, hidden_size = 0, layers = 0, head_dim = 0, vocab_size = 0;
   JsonOption json;
@@ -39,7 +39,7 @@ ModelConfig paper_base(double parameters) {
   return with_width(hidden);
 }
 
-int match(const Options& options) {
+int match(const MatchOptions& options) {
   const int64_t target = parse_count(options.target);
   const MatchBy by = parse_match_by(options.by);
   options.json.check();
@@ -73,7 +73,7 @@ int match(const Options& options) {
 }  // namespace
 
 Run add_match(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MatchOptions>();
   app.add_option("--target", options->target, "number of parameters, such as 392M")->required();
   app.add_option("--num-householder", options->num_householder, "factors per token")
       ->check(CLI::Range(1, 1 << 16))

@@ -10,12 +10,12 @@
 namespace dp::cli {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> folders;
   std::string out = "report.html";
 };
 
-int report(const Options& options) {
+int report(const ReportOptions& options) {
   const std::vector<std::filesystem::path> folders(options.folders.begin(), options.folders.end());
   const ReportSummary summary = write_report(folders, options.out);
   if (summary.left_out > 0)
@@ -32,7 +32,7 @@ int report(const Options& options) {
 }  // namespace
 
 Run add_report(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   app.add_option("folders", options->folders,
                  "training runs, or folders that hold some at any depth")
       ->type_name("DIR")

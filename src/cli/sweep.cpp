@@ -13,7 +13,7 @@ namespace dp::cli {
 namespace {
 namespace fs = std::filesystem;
 
-struct Options {
+struct SweepOptions {
   std::string file, out;
   int jobs = 0;
   JsonOption json;
@@ -35,7 +35,7 @@ void print_table(const Sweep& sweep, const fs::path& out, const SweepRunner& run
   }
 }
 
-int sweep(const Options& options) {
+int sweep(const SweepOptions& options) {
   const Sweep plan = read_sweep(options.file);
   const fs::path out = options.out.empty() ? fs::path(options.file).replace_extension("") / "runs"
                                            : fs::path(options.out);
@@ -59,7 +59,7 @@ int sweep(const Options& options) {
 }  // namespace
 
 Run add_sweep(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SweepOptions>();
   app.add_option("file", options->file,
                  "JSON with the options of dp train under base, and under grid lists of values")
       ->type_name("FILE.json")

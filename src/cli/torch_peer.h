@@ -18,7 +18,7 @@ std::vector<nlohmann::ordered_json> run_torch_peer(const std::vector<OpShape>& s
 
 /// A training step of the model that `config_json` describes: loop_ms, null where it would take too
 /// much memory, and chunked_ms.
-nlohmann::ordered_json run_torch_training(const std::string& config_json, int64_t batch, int64_t length,
-                          int threads);
+nlohmann::ordered_json run_torch_training(const std::string& config_json, int64_t batch,
+                                          int64_t length, int threads);
 
 }  // namespace dp::cli

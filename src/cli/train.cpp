@@ -17,7 +17,7 @@
 namespace dp::cli {
 namespace {
 
-struct Options {
+struct TrainOptions {
   RunConfig run;
   std::string out;
   std::string eigenvalues = "-1,1";
@@ -30,7 +30,7 @@ struct Options {
 volatile std::sig_atomic_t interrupted = 0;
 
 // The model that the options describe, for a task with so many tokens.
-ModelConfig model_config(const Options& options, int64_t vocab_size) {
+ModelConfig model_config(const TrainOptions& options, int64_t vocab_size) {
   ModelConfig model = options.run.model;
   model.vocab_size = vocab_size;
   model.allow_neg_eigval = options.eigenvalues == "-1,1";
@@ -61,14 +61,14 @@ std::string describe_stage(int64_t step, const StepReport& report) {
   return text;
 }
 
-RunConfig config_of(const Options& options) {
+RunConfig config_of(const TrainOptions& options) {
   RunConfig run = options.run;
   run.model = model_config(options, make_task(run)->vocab_size());
   check_model_config(run.model, "the options");
   return run;
 }
 
-// Options that would change a run midway are a mistake, not a wish.
+// TrainOptions that would change a run midway are a mistake, not a wish.
 void expect_same_settings(const RunConfig& stored, const RunConfig& given,
                           const std::filesystem::path& out) {
   const auto before = nlohmann::json::parse(to_json(stored)).flatten(),
@@ -81,7 +81,7 @@ void expect_same_settings(const RunConfig& stored, const RunConfig& given,
                                 "; leave them out to go on with it, or choose another --out"));
 }
 
-int train_word_problem(Options& options) {
+int train_word_problem(TrainOptions& options) {
   const std::filesystem::path out = options.out;
   if (options.resume && std::filesystem::exists(out / "run.json")) {
     const RunConfig stored = read_run_config(out);
@@ -139,7 +139,7 @@ int train_word_problem(Options& options) {
   return 0;
 }
 
-void add_model_options(CLI::App& app, Options& options) {
+void add_model_options(CLI::App& app, TrainOptions& options) {
   ModelConfig& model = options.run.model;
   model.hidden_size = 128, model.num_hidden_layers = 1, model.num_heads = 12, model.head_dim = 32;
   model.expand_v = 1, model.num_householder = 2;
@@ -257,7 +257,7 @@ Run add_train(CLI::App& app) {
   app.require_subcommand(1);
   CLI::App* word = app.add_subcommand(
       "word-problem", "which element of a group is the product of all elements so far?");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainOptions>();
   word->add_option("--group", options->run.task.group, "S3, A5, Z7, D4, S3xZ2, ...")
       ->capture_default_str();
   word->add_option("--max-moved", options->run.task.max_moved,

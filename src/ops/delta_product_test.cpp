@@ -10,8 +10,6 @@
 namespace dp {
 namespace {
 
-constexpr Implementation kAll[] = {Implementation::kReference, Implementation::kChunked,
-                                   Implementation::kFused};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // golden/README.md: float32 against float64.

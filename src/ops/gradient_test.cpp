@@ -9,9 +9,6 @@
 namespace dp {
 namespace {
 
-constexpr Implementation kAll[] = {Implementation::kReference, Implementation::kChunked,
-                                   Implementation::kFused};
-
 // A smooth scalar of both outputs.
 at::Tensor loss(const Tensors& x, Implementation implementation) {
   const DeltaProductOutput output = call(x, implementation);

@@ -9,6 +9,11 @@ inline at::Tensor for_kernel(const at::Tensor& x) {
   return x.defined() ? x.detach().to(at::kFloat).contiguous().resolve_neg() : x;
 }
 
+/// Of the same shape, for a kernel to fill.
+inline at::Tensor empty_float(const at::Tensor& x) {
+  return at::empty(x.sizes(), x.options().dtype(at::kFloat));
+}
+
 /// As an autograd Function takes it; undefined becomes none.
 inline c10::optional<at::Tensor> optional(const at::Tensor& x) {
   return x.defined() ? c10::make_optional(x) : c10::nullopt;

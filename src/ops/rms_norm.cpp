@@ -19,17 +19,17 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // RmsNormInputs and the memory it points into. The gate may be undefined.
-class KernelInputs {
+class RmsNormTensors {
  public:
-  KernelInputs(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& weight, double eps)
+  RmsNormTensors(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& weight, double eps)
       : x_(for_kernel(x)), gate_(for_kernel(gate)), weight_(for_kernel(weight)) {
     inputs_.D = static_cast<size_t>(x.size(-1));
     inputs_.rows = static_cast<size_t>(x.numel()) / inputs_.D;
     inputs_.eps = eps;
     inputs_.x = data(x_), inputs_.gate = data(gate_), inputs_.weight = data(weight_);
   }
-  KernelInputs(const KernelInputs&) = delete;
-  KernelInputs& operator=(const KernelInputs&) = delete;
+  RmsNormTensors(const RmsNormTensors&) = delete;
+  RmsNormTensors& operator=(const RmsNormTensors&) = delete;
 
   const RmsNormInputs& get() const { return inputs_; }
 
@@ -38,15 +38,11 @@ class KernelInputs {
   RmsNormInputs inputs_;
 };
 
-at::Tensor empty_float(const at::Tensor& x) {
-  return at::empty(x.sizes(), x.options().dtype(at::kFloat));
-}
-
 at::Tensor forward(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& weight,
                    double eps) {
   const at::Tensor y = empty_float(x);
   AtenExecutor executor;
-  rms_norm_forward(KernelInputs(x, gate, weight, eps).get(), y.data_ptr<float>(), executor);
+  rms_norm_forward(RmsNormTensors(x, gate, weight, eps).get(), y.data_ptr<float>(), executor);
   return y.to(x.scalar_type());
 }
 
@@ -61,7 +57,7 @@ variable_list backward(const at::Tensor& x, const at::Tensor& gate, const at::Te
   gradients.dweight = dweight.data_ptr<float>();
   if (dgate.defined()) gradients.dgate = dgate.data_ptr<float>();
   AtenExecutor executor;
-  rms_norm_backward(KernelInputs(x, gate, weight, eps).get(), gradients, executor);
+  rms_norm_backward(RmsNormTensors(x, gate, weight, eps).get(), gradients, executor);
   return {dx.to(x.scalar_type()), dgate.defined() ? dgate.to(gate.scalar_type()) : dgate,
           dweight.to(weight.scalar_type())};
 }
@@ -120,8 +116,7 @@ void check(const char* op, const at::Tensor& x, const at::Tensor& weight, double
 at::Tensor run(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& weight, double eps) {
   if (!has_kernel(x)) return composed(x, gate, weight, eps);
   if (!wants_gradient({x, gate, weight})) return forward(x, gate, weight, eps);
-  return RmsNormFunction::apply(x, optional(gate), weight,
-                                eps);
+  return RmsNormFunction::apply(x, optional(gate), weight, eps);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ at::Tensor gated(const Tensors& x) {
   return gated_rms_norm(x.at("x"), x.at("gate"), x.at("weight"), kEps);
 }
 
-Tensors arguments(at::IntArrayRef sizes, bool with_gate) {
+Tensors norm_arguments(at::IntArrayRef sizes, bool with_gate) {
   Tensors x = {{"x", normal(sizes, 1)}, {"weight", normal({sizes.back()}, 2)}};
   if (with_gate) x["gate"] = normal(sizes, 3);
   return x;
@@ -37,8 +37,8 @@ TEST(RmsNormOp, IsTheFormula) {
 }
 
 TEST(RmsNormOp, ComposedMatchesFiniteDifferencesTwice) {
-  expect_finite_differences_agree(plain, arguments({2, 4}, false));
-  expect_finite_differences_agree(gated, arguments({2, 3}, true));
+  expect_finite_differences_agree(plain, norm_arguments({2, 4}, false));
+  expect_finite_differences_agree(gated, norm_arguments({2, 3}, true));
 }
 
 TEST(RmsNormOp, FusedMatchesComposed) {
@@ -46,7 +46,7 @@ TEST(RmsNormOp, FusedMatchesComposed) {
   for (const auto& sizes : shapes)
     for (const bool with_gate : {false, true}) {
       SCOPED_TRACE(testing::Message() << at::IntArrayRef(sizes) << " gate " << with_gate);
-      const Tensors x = arguments(sizes, with_gate);
+      const Tensors x = norm_arguments(sizes, with_gate);
       const Operator op = with_gate ? gated : plain;
       Tensors got = output_and_gradients(op, leaves(x, at::kFloat));
       Tensors want = output_and_gradients(op, leaves(x, at::kDouble));
@@ -56,7 +56,7 @@ TEST(RmsNormOp, FusedMatchesComposed) {
 }
 
 TEST(RmsNormOp, SixteenBitsAreComputedInFloat32) {
-  const Tensors x = leaves(arguments({50, 64}, true), at::kBFloat16);
+  const Tensors x = leaves(norm_arguments({50, 64}, true), at::kBFloat16);
   const at::Tensor y = gated(x);
   EXPECT_EQ(y.scalar_type(), at::kBFloat16);
   Tensors rounded;
@@ -88,7 +88,7 @@ TEST(RmsNormOp, AnyStrides) {
 }
 
 TEST(RmsNormOp, GradientsOnlyWhereAskedAndOnce) {
-  Tensors x = leaves(arguments({3, 8}, true), at::kFloat);
+  Tensors x = leaves(norm_arguments({3, 8}, true), at::kFloat);
   {
     const at::NoGradGuard no_grad;
     EXPECT_FALSE(gated(x).requires_grad());

@@ -86,9 +86,9 @@ Arguments checked(const at::Tensor& x, const ShortConvOptions& options) {
 }
 
 // ShortConvInputs and the memory it points into.
-class KernelInputs {
+class ShortConvTensors {
  public:
-  explicit KernelInputs(const Arguments& a)
+  explicit ShortConvTensors(const Arguments& a)
       : x_(for_kernel(a.x)),
         weight_(for_kernel(a.weight)),
         bias_(for_kernel(a.bias)),
@@ -100,8 +100,8 @@ class KernelInputs {
     inputs_.x = data(x_), inputs_.weight = data(weight_);
     inputs_.bias = data(bias_), inputs_.history = data(history_);
   }
-  KernelInputs(const KernelInputs&) = delete;
-  KernelInputs& operator=(const KernelInputs&) = delete;
+  ShortConvTensors(const ShortConvTensors&) = delete;
+  ShortConvTensors& operator=(const ShortConvTensors&) = delete;
 
   const ShortConvInputs& get() const { return inputs_; }
 
@@ -110,14 +110,10 @@ class KernelInputs {
   ShortConvInputs inputs_;
 };
 
-at::Tensor empty_float(const at::Tensor& x) {
-  return at::empty(x.sizes(), x.options().dtype(at::kFloat));
-}
-
 at::Tensor forward(const Arguments& a) {
   const at::Tensor y = empty_float(a.x);
   AtenExecutor executor;
-  short_conv_forward(KernelInputs(a).get(), y.data_ptr<float>(), executor);
+  short_conv_forward(ShortConvTensors(a).get(), y.data_ptr<float>(), executor);
   return y.to(a.x.scalar_type());
 }
 
@@ -138,7 +134,7 @@ variable_list backward(const Arguments& a, const at::Tensor& dy) {
   gradients.dbias = gradient_of(a.bias);
   gradients.dhistory = gradient_of(a.history);
   AtenExecutor executor;
-  short_conv_backward(KernelInputs(a).get(), gradients, executor);
+  short_conv_backward(ShortConvTensors(a).get(), gradients, executor);
   for (size_t i = 0; i < grads.size(); ++i) grads[i] = grads[i].to(wanted[i].scalar_type());
   return grads;
 }

@@ -22,7 +22,7 @@ std::ostream& operator<<(std::ostream& out, const Shape& s) {
              << (s.history ? " history" : "") << " cu_seqlens " << at::IntArrayRef(s.cu_seqlens);
 }
 
-Tensors arguments(const Shape& s) {
+Tensors conv_arguments(const Shape& s) {
   Tensors x = {{"x", normal({s.B, s.T, s.C}, 1)}};
   if (s.W > 0) x["weight"] = normal({s.C, s.W}, 2);
   if (s.bias) x["bias"] = normal({s.C}, 3);
@@ -85,7 +85,7 @@ TEST(ShortConvOp, IsTheFormula) {
 TEST(ShortConvOp, ComposedMatchesFiniteDifferencesTwice) {
   for (const Shape& s :
        {Shape{2, 3, 4, 3, 4, true, true}, {1, 4, 2, 2, 0, true, true, {0, 1, 4}}}) {
-    Tensors x = arguments(s);
+    Tensors x = conv_arguments(s);
     x.at("weight") *= 0.3;
     x.at("bias") +=
         2;  // away from heads of length 0, where the third derivative spoils differences
@@ -96,7 +96,7 @@ TEST(ShortConvOp, ComposedMatchesFiniteDifferencesTwice) {
 TEST(ShortConvOp, FusedMatchesComposed) {
   for (const Shape& s : shapes()) {
     SCOPED_TRACE(testing::Message() << s);
-    const Tensors x = arguments(s);
+    const Tensors x = conv_arguments(s);
     expect_close(output_and_gradients(op(s), leaves(x, at::kFloat)),
                  output_and_gradients(op(s), leaves(x, at::kDouble)), 1e-5);
   }
@@ -104,7 +104,7 @@ TEST(ShortConvOp, FusedMatchesComposed) {
 
 TEST(ShortConvOp, PackedSequencesAreSeparate) {
   const Shape packed{1, 9, 10, 3, 5, true, true, {0, 2, 2, 9}};
-  const Tensors x = arguments(packed);
+  const Tensors x = conv_arguments(packed);
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     Tensors y;
     for (const auto& [name, tensor] : x) y[name] = tensor.to(type);
@@ -122,7 +122,7 @@ TEST(ShortConvOp, PackedSequencesAreSeparate) {
 
 TEST(ShortConvOp, OnlySomeRequireGradients) {
   const Shape s{2, 40, 12, 4, 4, true, true};
-  const Tensors x = leaves(arguments(s), at::kFloat);
+  const Tensors x = leaves(conv_arguments(s), at::kFloat);
   const Tensors want = output_and_gradients(op(s), x);
   for (const auto& [name, tensor] : x) {
     Tensors one;
@@ -137,7 +137,7 @@ TEST(ShortConvOp, OnlySomeRequireGradients) {
 
 TEST(ShortConvOp, SixteenBitsAreComputedInFloat32) {
   const Shape s{2, 20, 32, 4, 16, true, true};
-  const Tensors x = leaves(arguments(s), at::kBFloat16);
+  const Tensors x = leaves(conv_arguments(s), at::kBFloat16);
   Tensors rounded;
   for (const auto& [name, tensor] : x) rounded[name] = tensor.detach().to(at::kFloat);
   const at::Tensor y = op(s)(x);
@@ -154,7 +154,7 @@ TEST(ShortConvOp, SixteenBitsAreComputedInFloat32) {
 
 TEST(ShortConvOp, AnyStrides) {
   const Shape s{3, 20, 12, 4, 4, true, true};
-  Tensors x = arguments(s), strided;
+  Tensors x = conv_arguments(s), strided;
   for (auto& [name, tensor] : x) {
     tensor = tensor.to(at::kFloat);
     strided[name] = at::stack({tensor, tensor + 1}, -1).select(-1, 0);
@@ -166,7 +166,7 @@ TEST(ShortConvOp, AnyStrides) {
 
 TEST(ShortConvOp, ThreadsDoNotChangeABit) {
   const Shape s{3, 200, 64, 4, 32, true, true};
-  const Tensors x = arguments(s);
+  const Tensors x = conv_arguments(s);
   const int threads = at::get_num_threads();
   std::vector<Tensors> runs;
   for (const int count : {1, 3}) {
@@ -179,7 +179,7 @@ TEST(ShortConvOp, ThreadsDoNotChangeABit) {
 
 TEST(ShortConvOp, RefusesSecondDerivatives) {
   const Shape s{1, 5, 4, 2, 2};
-  const Tensors x = leaves(arguments(s), at::kFloat);
+  const Tensors x = leaves(conv_arguments(s), at::kFloat);
   EXPECT_EQ(second_derivative_error(op(s)(x), x.at("x")),
             "short_conv: float32 can be differentiated only once; for second derivatives pass "
             "float64.");
@@ -187,7 +187,7 @@ TEST(ShortConvOp, RefusesSecondDerivatives) {
 
 TEST(ShortConvOp, SavesNothingWithoutGradients) {
   const Shape s{1, 5, 4, 2, 2};
-  const Tensors x = leaves(arguments(s), at::kFloat);
+  const Tensors x = leaves(conv_arguments(s), at::kFloat);
   EXPECT_TRUE(op(s)(x).requires_grad());
   {
     const at::NoGradGuard no_grad;
@@ -200,7 +200,7 @@ TEST(ShortConvOp, SavesNothingWithoutGradients) {
 // Token by token, or in pieces, with the history handed on, is the whole sequence at once.
 TEST(ShortConvOp, HistoryContinuesASequence) {
   const Shape s{2, 11, 6, 4, 3, true, false};
-  Tensors x = arguments(s);
+  Tensors x = conv_arguments(s);
   for (auto& [name, tensor] : x) tensor = tensor.to(at::kFloat);
   const at::Tensor whole = op(s)(x);
   for (const int64_t step : {1, 3, 5, 11}) {

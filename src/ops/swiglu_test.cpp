@@ -7,9 +7,9 @@
 namespace dp {
 namespace {
 
-at::Tensor op(const Tensors& x) { return swiglu(x.at("gate"), x.at("up")); }
+at::Tensor swiglu_op(const Tensors& x) { return swiglu(x.at("gate"), x.at("up")); }
 
-Tensors arguments(at::IntArrayRef sizes) {
+Tensors swiglu_arguments(at::IntArrayRef sizes) {
   return {{"gate", 2 * normal(sizes, 1)}, {"up", normal(sizes, 2)}};
 }
 
@@ -21,27 +21,27 @@ TEST(SwiGluOp, IsTheFormula) {
 }
 
 TEST(SwiGluOp, ComposedMatchesFiniteDifferencesTwice) {
-  expect_finite_differences_agree(op, arguments({2, 3}));
+  expect_finite_differences_agree(swiglu_op, swiglu_arguments({2, 3}));
 }
 
 TEST(SwiGluOp, FusedMatchesComposed) {
   const std::vector<std::vector<int64_t>> shapes = {{1}, {3, 5}, {2, 3, 129}, {300, 256}, {0, 4}};
   for (const auto& sizes : shapes) {
     SCOPED_TRACE(at::IntArrayRef(sizes));
-    const Tensors x = arguments(sizes);
-    expect_close(output_and_gradients(op, leaves(x, at::kFloat)),
-                 output_and_gradients(op, leaves(x, at::kDouble)), 1e-5);
+    const Tensors x = swiglu_arguments(sizes);
+    expect_close(output_and_gradients(swiglu_op, leaves(x, at::kFloat)),
+                 output_and_gradients(swiglu_op, leaves(x, at::kDouble)), 1e-5);
   }
 }
 
 TEST(SwiGluOp, SixteenBitsAreComputedInFloat32) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-    const Tensors x = leaves(arguments({50, 64}), type);
+    const Tensors x = leaves(swiglu_arguments({50, 64}), type);
     Tensors rounded;
     for (const auto& [name, tensor] : x) rounded[name] = tensor.detach().to(at::kDouble);
-    EXPECT_EQ(op(x).scalar_type(), type);
-    expect_close(output_and_gradients(op, x),
-                 output_and_gradients(op, leaves(rounded, at::kDouble)), 0.01);
+    EXPECT_EQ(swiglu_op(x).scalar_type(), type);
+    expect_close(output_and_gradients(swiglu_op, x),
+                 output_and_gradients(swiglu_op, leaves(rounded, at::kDouble)), 0.01);
   }
 }
 
@@ -59,16 +59,16 @@ TEST(SwiGluOp, AnyStrides) {
 }
 
 TEST(SwiGluOp, GradientsOnlyWhereAskedAndOnce) {
-  const Tensors x = leaves(arguments({3, 8}), at::kFloat);
+  const Tensors x = leaves(swiglu_arguments({3, 8}), at::kFloat);
   {
     const c10::InferenceMode inference;
-    EXPECT_FALSE(op(x).requires_grad());
+    EXPECT_FALSE(swiglu_op(x).requires_grad());
   }
   EXPECT_FALSE(swiglu(x.at("gate").detach(), x.at("up").detach()).requires_grad());
   swiglu(x.at("gate").detach(), x.at("up")).sum().backward();
   EXPECT_TRUE(x.at("up").grad().defined());
   EXPECT_FALSE(x.at("gate").grad().defined());
-  EXPECT_EQ(second_derivative_error(op(x), x.at("gate")),
+  EXPECT_EQ(second_derivative_error(swiglu_op(x), x.at("gate")),
             "swiglu: float32 can be differentiated only once; for second derivatives pass "
             "float64.");
 }

@@ -12,6 +12,9 @@
 
 namespace dp {
 
+inline constexpr Implementation kAll[] = {Implementation::kReference, Implementation::kChunked,
+                                          Implementation::kFused};
+
 struct TestShape {
   int64_t B = 1, T = 1, N = 1, H = 1, K = 1, V = 1;
   bool gate = false, state = false;
