@@ -16,8 +16,9 @@ ALLOWED = {
     "tasks": (("algebra", "base"), True),
     "train": (("tasks", "algebra", "nn", "ops", "io", "kernels", "base"), True),
     "analysis": (("tasks", "algebra", "nn", "ops", "io", "base"), True),
-    "report": (("analysis", "train", "tasks", "algebra", "nn", "io", "base"), True),
-    "cli": (("report", "analysis", "train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
+    "theory": (("tasks", "algebra", "nn", "ops", "io", "base"), True),
+    "report": (("theory", "analysis", "train", "tasks", "algebra", "nn", "io", "base"), True),
+    "cli": (("report", "theory", "analysis", "train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
 }
 TORCH = ("torch", "ATen", "c10", "caffe2")
 

@@ -32,6 +32,10 @@ int convert(const ConvertOptions& options) {
   fs::remove_all(unfinished, ignored);
   try {
     save_model(model, unfinished, save);
+    // What the model is for, if it is one of ours.
+    for (const char* file : {"compiled.json", "run.json"})
+      if (fs::exists(fs::path(options.source) / file))
+        fs::copy_file(fs::path(options.source) / file, unfinished / file);
     fs::rename(unfinished, target);
   } catch (...) {
     fs::remove_all(unfinished, ignored);

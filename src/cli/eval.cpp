@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "nn/pretrained.h"
+#include "theory/problem_task.h"
 #include "train/run.h"
 
 namespace dp::cli {
@@ -26,12 +27,24 @@ struct EvalOptions {
 int eval(const EvalOptions& options) {
   options.json.check();
   options.threads.apply();
-  const RunConfig run = read_run_config(options.model);
+  const bool compiled = theory::is_compiled(options.model);
+  std::shared_ptr<const Task> task;
+  std::string name;
+  int64_t training_length = 0;
+  if (compiled) {
+    theory::Problem problem = theory::load_problem(options.model);
+    name = problem.name;
+    task = std::make_shared<theory::ProblemTask>(std::move(problem));
+  } else {
+    const RunConfig run = read_run_config(options.model);
+    name = run.task.group, training_length = run.training.length, task = make_task(run);
+  }
   const LanguageModel model = load_model(options.model);
-  const Accuracy accuracy = evaluate(
-      model, *make_task(run), *std::ranges::max_element(options.lengths), options.evaluation);
-  std::printf("%s, %ld test sequences, trained on length %ld\n\n", run.task.group.c_str(),
-              accuracy.sequences, run.training.length);
+  const Accuracy accuracy =
+      evaluate(model, *task, *std::ranges::max_element(options.lengths), options.evaluation);
+  std::printf(
+      "%s, %ld test sequences, %s\n\n", name.c_str(), accuracy.sequences,
+      compiled ? "compiled" : ("trained on length " + std::to_string(training_length)).c_str());
   std::printf("%8s  %18s  %15s\n", "length", "sequences right", "answers right");
   auto rows = ordered_json::array();
   for (const int64_t length : options.lengths) {
@@ -44,7 +57,7 @@ int eval(const EvalOptions& options) {
   options.json.write(
       {{"lengths", rows},
        {"sequences", accuracy.sequences},
-       {"training_length", run.training.length},
+       {"training_length", training_length},
        {"by_position",
         {{"token_accuracy", accuracy.by_position}, {"sequence_accuracy", accuracy.all_right}}}});
   return 0;
@@ -54,7 +67,8 @@ int eval(const EvalOptions& options) {
 
 Run add_eval(CLI::App& app) {
   auto options = std::make_shared<EvalOptions>();
-  app.add_option("model", options->model, "directory of a run, or one of its checkpoints")
+  app.add_option("model", options->model,
+                 "directory of a run, one of its checkpoints, or a compiled model")
       ->type_name("DIR")
       ->required();
   app.add_option("--lengths", options->lengths, "lengths to report")

@@ -26,7 +26,7 @@ struct GenerateArguments {
   ThreadsOption threads;
 };
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t stop_generating = 0;
 
 std::vector<int64_t> parse_ids(const std::string& text) {
   std::vector<int64_t> ids;
@@ -65,7 +65,7 @@ int generate_tokens(const GenerateArguments& options) {
   if (!options.ignore_eos)
     for (const int64_t token : model->config().eos_token_ids)
       generation.stop_tokens.push_back(token);
-  std::signal(SIGINT, [](int) { interrupted = 1; });
+  std::signal(SIGINT, [](int) { stop_generating = 1; });
   const Timer timer;
   double first_token = 0;
   bool any = false;
@@ -74,7 +74,7 @@ int generate_tokens(const GenerateArguments& options) {
     std::printf("%s%ld", any ? " " : "", token);
     std::fflush(stdout);
     any = true;
-    return !interrupted;
+    return !stop_generating;
   };
   const std::vector<int64_t> tokens = generate(session, prompt, generation);
   const double seconds = timer.seconds();

@@ -27,7 +27,7 @@ struct TrainOptions {
   ThreadsOption threads;
 };
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t stop_training = 0;
 
 // The model that the options describe, for a task with so many tokens.
 ModelConfig model_config(const TrainOptions& options, int64_t vocab_size) {
@@ -100,8 +100,8 @@ int train_word_problem(TrainOptions& options) {
       format_count(static_cast<double>(model_size(run.model).parameters())).c_str(), threads,
       out.c_str());
   std::fflush(stdout);
-  std::signal(SIGINT, [](int) { interrupted = 1; });
-  std::signal(SIGTERM, [](int) { interrupted = 1; });
+  std::signal(SIGINT, [](int) { stop_training = 1; });
+  std::signal(SIGTERM, [](int) { stop_training = 1; });
   Difficulty stage(run.training.length);
   RunEnd end = RunEnd::kFinished;
   std::vector<EvalReport> last_evaluation;
@@ -126,7 +126,7 @@ int train_word_problem(TrainOptions& options) {
                     report.step.loss, report.step.accuracy,
                     static_cast<double>(p.tokens) / p.seconds);
       progress->update(p.step, text);
-      return !interrupted;
+      return !stop_training;
     });
   }
   if (end == RunEnd::kStopped) {

@@ -1,0 +1,74 @@
+// compiled.json: what a compiled model solves, beside the model.
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "io/json.h"
+#include "theory/automaton_file.h"
+#include "theory/problem.h"
+
+namespace dp::theory {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kFile = "compiled.json";
+
+std::filesystem::path file_of(const std::filesystem::path& directory) { return directory / kFile; }
+
+}  // namespace
+
+void save_problem(const Problem& problem, const std::string& theorem,
+                  const std::filesystem::path& directory) {
+  ordered_json json = {{"name", problem.name}, {"theorem", theorem}};
+  if (problem.kind == Problem::Kind::kGroup) {
+    json["group"] = problem.group;
+    json["alphabet"] = problem.automaton.alphabet;
+  } else {
+    json["language"] = problem.kind == Problem::Kind::kLanguage;
+    json["automaton"] = ordered_json::parse(to_json(problem.automaton));
+  }
+  write_file_atomically(file_of(directory), json.dump(1) + "\n");
+}
+
+bool is_compiled(const std::filesystem::path& directory) {
+  return std::filesystem::exists(file_of(directory));
+}
+
+Problem load_problem(const std::filesystem::path& directory) {
+  const std::string file = file_of(directory).string();
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream)
+    throw InputError(quote(directory.string()) + " is none of dp compile's models: expected a " +
+                     kFile + " in it");
+  std::ostringstream text;
+  text << stream.rdbuf();
+  const nlohmann::json json = parse_json(text.str(), file, "the problem");
+  std::string field;
+  const auto take = [&](const char* name, auto value) {
+    field = name;
+    json.at(name).get_to(value);
+    return value;
+  };
+  try {
+    const std::string name = take("name", std::string());
+    if (!json.contains("group")) {
+      const bool language = take("language", false);
+      field = "automaton";
+      return automaton_problem(parse_automaton(json.at("automaton").dump(), file),
+                               language ? Problem::Kind::kLanguage : Problem::Kind::kStates, name);
+    }
+    const FiniteGroup group = FiniteGroup::parse(take("group", std::string()));
+    std::vector<int32_t> alphabet;
+    for (const std::string& element : take("alphabet", std::vector<std::string>()))
+      alphabet.push_back(find_element(group, element, file + ": alphabet"));
+    return group_problem(group, alphabet);
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(file + ": field " + quote(field) + " is missing or of another type");
+  }
+}
+
+}  // namespace dp::theory
