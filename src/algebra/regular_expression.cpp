@@ -13,8 +13,8 @@
 namespace dp {
 namespace {
 
-constexpr size_t kMaxStates = 10'000;  // of Thompson's automaton, and of the sets of its states
-constexpr size_t kMaxSteps = 20'000'000;
+constexpr size_t kMaxStates = 10'000;    // of Thompson's automaton, and of the sets of its states
+constexpr size_t kMaxSteps = 5'000'000;  // refused after 0.15 s
 
 using SymbolSet = std::bitset<Expression::kMaxCharacters>;
 
@@ -140,6 +140,7 @@ struct SymbolClasses {
     std::map<std::vector<bool>, int32_t> numbers;
     for (size_t symbol = 0; symbol < num_symbols; ++symbol) {
       std::vector<bool> membership;
+      membership.reserve(symbol_sets.size());
       for (const SymbolSet& set : symbol_sets) membership.push_back(set[symbol]);
       const auto [found, is_new] =
           numbers.try_emplace(std::move(membership), static_cast<int32_t>(count));

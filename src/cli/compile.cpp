@@ -1,6 +1,7 @@
 // dp compile: exact weights from theory.
 #include <CLI/App.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,8 @@
 
 namespace dp::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kExplanation =
     "The paper proves what DeltaProduct can express; this command writes the proofs down as "
@@ -65,12 +68,31 @@ std::vector<std::string> split_characters(const std::string& text) {
   return characters;
 }
 
+// A directory that is there already is replaced only if it is a compiled model, too.
+void save(const LanguageModel& model, const theory::Compiled& compiled, const fs::path& out) {
+  const fs::path target = out.has_filename() ? out : out.parent_path();
+  if (fs::exists(target) && !theory::is_compiled(target))
+    throw InputError(quote(target.string()) +
+                     " exists already and is no compiled model, expected a new directory");
+  const fs::path unfinished = target.string() + ".unfinished";
+  std::error_code ignored;
+  fs::remove_all(unfinished, ignored);
+  try {
+    save_model(model, unfinished);
+    theory::save_problem(compiled.problem, compiled.construction.theorem, unfinished);
+    fs::remove_all(target);
+    fs::rename(unfinished, target);
+  } catch (...) {
+    fs::remove_all(unfinished, ignored);
+    throw;
+  }
+}
+
 int write(const theory::Compiled& compiled, const CompileArguments& arguments) {
   arguments.json.check();
   const LanguageModel model = compiled.model(arguments.dtype == "bf16");
   const ModelConfig& config = model.config();
-  save_model(model, arguments.out);
-  theory::save_problem(compiled.problem, compiled.construction.theorem, arguments.out);
+  save(model, compiled, arguments.out);
 
   const Automaton& automaton = compiled.problem.automaton;
   const int64_t parameters = model_size(config).parameters();

@@ -2,7 +2,6 @@
 #include "theory/verify.h"
 
 #include <CLI/App.hpp>
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/problem_of.h"
+#include "cli/verify_options.h"
 #include "nn/pretrained.h"
 
 namespace dp::cli {
@@ -27,20 +27,11 @@ constexpr const char* kExplanation =
     "  ./dp verify models/a5 --words all:6 --random 1000x1000 --long 1000000";
 
 struct VerifyArguments {
-  std::string model, words = "all:6", random = "1000x1000";
-  theory::VerifyOptions options;
+  std::string model;
+  WordOptions words;
   JsonOption json;
   ThreadsOption threads;
 };
-
-int64_t parse_number(const std::string& text, const std::string& option, const std::string& value,
-                     const char* expected) {
-  int64_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0)
-    throw InputError(option + ": expected " + expected + ", got " + quote(value));
-  return number;
-}
 
 std::string name_of(const theory::Problem& problem, int64_t token) {
   for (size_t i = 0; i < problem.state_tokens.size(); ++i)
@@ -59,27 +50,8 @@ std::string describe(const theory::WrongAnswer& error, const theory::Problem& pr
 }
 
 int verify(VerifyArguments& arguments) {
-  theory::VerifyOptions& options = arguments.options;
-  constexpr const char *kWords = "all:N, all words of N symbols, or none",
-                       *kRandom = "WORDSxLENGTH, or none";
-  options.all_words_up_to = 0, options.random_words = 0;
-  if (arguments.words != "none") {
-    if (!arguments.words.starts_with("all:"))
-      throw InputError(std::string("--words: expected ") + kWords + ", got " +
-                       quote(arguments.words));
-    options.all_words_up_to =
-        parse_number(arguments.words.substr(4), "--words", arguments.words, kWords);
-  }
-  if (arguments.random != "none") {
-    const size_t x = arguments.random.find('x');
-    if (x == std::string::npos)
-      throw InputError(std::string("--random: expected ") + kRandom + ", got " +
-                       quote(arguments.random));
-    options.random_words =
-        parse_number(arguments.random.substr(0, x), "--random", arguments.random, kRandom);
-    options.random_length =
-        parse_number(arguments.random.substr(x + 1), "--random", arguments.random, kRandom);
-  }
+  arguments.words.parse();
+  theory::VerifyOptions& options = arguments.words.options;
   arguments.json.check();
   arguments.threads.apply();
   const theory::Problem problem = problem_of(arguments.model);
@@ -133,14 +105,7 @@ Run add_verify(CLI::App& app) {
   app.add_option("model", arguments->model, "directory of a compiled or trained model")
       ->type_name("DIR")
       ->required();
-  app.add_option("--words", arguments->words,
-                 "all:N: every word of N symbols; of fewer if that were more than 2 million")
-      ->capture_default_str();
-  app.add_option("--random", arguments->random, "WORDSxLENGTH")->capture_default_str();
-  app.add_option("--long", arguments->options.long_length, "symbols of one long word")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
-      ->capture_default_str();
-  app.add_option("--seed", arguments->options.seed, "of random words")->capture_default_str();
+  arguments->words.add_to(app);
   arguments->json.add_to(app);
   arguments->threads.add_to(app);
   return [arguments] { return verify(*arguments); };

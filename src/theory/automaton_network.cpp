@@ -76,6 +76,11 @@ class CascadeNetwork {
   void build() {
     const size_t levels = cascade_.levels.size();
     Layer* layer = &network_.add_layer();
+    if (levels == 0) {  // a single state: any token says so
+      for (int64_t token = 0; token < network_.tokens().size; ++token)
+        network_.add_logit(problem_.state_tokens[0], {{network_.tokens()[token], 1}});
+      return;
+    }
     std::vector<Features> slots =
         add_level(network_, *layer, cascade_.levels[0], network_.tokens(), first_steps());
     if (levels > 1) parity_ = add_parity(network_, *layer);

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "algebra/regular_expression.h"
 #include "base/error.h"
 #include "theory/compile.h"
 #include "theory/languages.h"
@@ -108,6 +109,11 @@ TEST(DelayedFactors, ThreeAndFourLayers) {
 TEST(Cascades, RegularLanguages) {
   for (const Language& language : example_languages())
     expect_exact(compile_automaton(language.automaton, language.name, {}));
+}
+
+TEST(Cascades, ASingleState) {
+  expect_exact(compile_automaton(parse_regular_expression("[ab]*"), "everything", {}));
+  expect_exact(compile_automaton(minimised(counting_automaton(1)), "one state", {}));
 }
 
 TEST(Cascades, OneLayerIfPermutationsAndResetsAreAll) {

@@ -46,7 +46,7 @@ class Codes {
 };
 
 // One line of the table: what was read, and which codes are due.
-struct Entry {
+struct TableEntry {
   int64_t position;            // in the block, from 1 on
   std::vector<int64_t> words;  // symbols by age, the current one first
   bool first_block;            // BOS comes before them
@@ -92,14 +92,14 @@ Construction group_by_delayed_factors(const Problem& problem, const FiniteGroup&
   Codes apply, then;
   const Permutation nothing(group.degree());
   apply(nothing), then(nothing);
-  std::vector<Entry> entries;
+  std::vector<TableEntry> entries;
   for (int64_t i = 1; i <= m; ++i) {
     for (const bool first_block : {true, false}) {
       const int64_t symbols = first_block ? i : i + m;
       int64_t number_of_words = 1;
       for (int64_t j = 0; j < symbols; ++j) number_of_words *= s;
       for (int64_t number = 0; number < number_of_words; ++number) {
-        Entry entry{i, {}, first_block, 0, 0};
+        TableEntry entry{i, {}, first_block, 0, 0};
         for (int64_t j = 0, rest = number; j < symbols; ++j, rest /= s)
           entry.words.push_back(rest % s);
         const auto product = [&](int64_t youngest, int64_t oldest) {
@@ -131,7 +131,7 @@ Construction group_by_delayed_factors(const Problem& problem, const FiniteGroup&
   const Features query = network.add_group(static_cast<int64_t>(then.all().size()));
   table.rules.push_back(all_of(std::vector{tokens[problem.bos]},
                                {{start_or_apply[0], 1}, {query[then(nothing)], 1}}));
-  for (const Entry& entry : entries) {
+  for (const TableEntry& entry : entries) {
     Rule rule{{}, 0.5, 0.5, {{start_or_apply[1 + entry.apply], 1}, {query[entry.then], 1}}};
     for (int64_t t = entry.position % m; t < 2 * m; t += m) rule.when.emplace_back(count[t], 1);
     for (size_t age = 0; age < entry.words.size(); ++age, ++rule.threshold)

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Compiles groups, automata and expressions with the program and checks the models from outside, by Python's own
+permutations and regular expressions: theory_test.py PATH_TO_DP [unittest arguments]."""
+import itertools
+import json
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DP = sys.argv.pop(1)
+
+
+def dp(*arguments, text=None):
+    return subprocess.run([DP, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=600)
+
+
+def permutation(cycles, n):
+    """The images of 0 .. n-1 under cycles such as (1 2)(3 4)."""
+    images = list(range(n))
+    for cycle in re.findall(r"\(([^)]*)\)", cycles):
+        points = [int(p) - 1 for p in cycle.split()]
+        for a, b in zip(points, points[1:] + points[:1]):
+            images[a] = b
+    return tuple(images)
+
+
+def symbols(line):
+    """Splits "(1 2) (1 2)(3 4)" at the spaces between elements."""
+    return re.findall(r"(?:\([^)]*\))+", line)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def assert_refused(self, result, *texts):
+        self.assertEqual(result.returncode, 2, result)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        for text in texts:
+            self.assertIn(text, result.stderr)
+
+    def compile(self, *arguments, name="model"):
+        out = self.folder / name
+        result = dp("compile", *arguments, "--out", out)
+        self.assertEqual(result.returncode, 0, result)
+        return out, result.stdout
+
+    def predict(self, model, lines):
+        result = dp("predict", model, text="".join(line + "\n" for line in lines))
+        self.assertEqual(result.returncode, 0, result)
+        answers = result.stdout.split("\n")
+        self.assertEqual(answers.pop(), "")
+        self.assertEqual(len(answers), len(lines))
+        return answers
+
+
+class Groups(Case):
+    def check_products(self, model, alphabet, n, length=60):
+        draw = random.Random(1)
+        words = [[draw.choice(alphabet) for _ in range(length)] for _ in range(5)]
+        for word, answer in zip(words, self.predict(model, [" ".join(w) for w in words])):
+            product = tuple(range(n))
+            self.assertEqual(len(symbols(answer)), length)
+            for x, y in zip(word, symbols(answer)):
+                x = permutation(x, n)
+                product = tuple(x[i] for i in product)
+                self.assertEqual(permutation(y, n), product)
+
+    def test_one_layer_with_the_fewest_factors(self):
+        model, text = self.compile("group", "A5")
+        self.assertIn("rotations of the icosahedron", text)
+        self.assertRegex(text, r"layers 1, n_h 2\b")
+        self.check_products(model, ["(1 2 3)", "(1 2 3 4 5)", "(1 2)(3 4)", "(2 4 5)"], 5)
+
+    def test_four_layers_over_generators(self):
+        generators = "(1 2),(1 2 3 4 5)"
+        model, text = self.compile("group", "S5", "--layers", 4, "--generators", generators)
+        self.assertRegex(text, r"layers 4, n_h 1\b")
+        self.check_products(model, generators.split(","), 5)
+
+    def test_is_an_ordinary_checkpoint(self):
+        model, _ = self.compile("group", "S3")
+        config = json.loads((model / "config.json").read_text())
+        self.assertEqual(config["model_type"], "gated_deltaproduct")
+        evaluation = self.folder / "eval.json"
+        result = dp("eval", model, "--lengths", "16,200", "--sequences", 32, "--json", evaluation)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual([row["sequence_accuracy"] for row in json.loads(evaluation.read_text())["lengths"]], [1, 1])
+        self.assertEqual(dp("info", model).returncode, 0)
+        self.assertEqual(dp("generate", model, "--ids", "6 1 2", "--max-tokens", 3).returncode, 0)
+        converted = self.folder / "converted"
+        self.assertEqual(dp("convert", model, converted, "--layout", "legacy").returncode, 0)
+        self.assertEqual(self.predict(converted, ["(1 2) (2 3)"]), self.predict(model, ["(1 2) (2 3)"]))
+
+    def test_what_cannot_be_is_refused(self):
+        out = self.folder / "none"
+        self.assert_refused(dp("compile", "group", "S5", "--layers", 1, "--num-householder", 2, "--out", out),
+                            "cannot follow S5", "4 reflections")
+        self.assert_refused(dp("compile", "group", "S5", "--layers", 3, "--num-householder", 2, "--out", out), "table")
+        self.assert_refused(dp("compile", "group", "S3", "--generators", "(1 7)", "--out", out), "(1 7)")
+        self.assert_refused(dp("compile", "group", "Q8", "--out", out), "Q8")
+        self.assertFalse(out.exists())
+        out.mkdir()
+        (out / "thesis.tex").write_text("years of work")
+        self.assert_refused(dp("compile", "group", "S3", "--out", out), "exists already")
+        self.assertEqual((out / "thesis.tex").read_text(), "years of work")
+
+
+class Languages(Case):
+    def check_language(self, model, expression, alphabet, longest=7):
+        words = ["".join(w) for n in range(longest + 1) for w in itertools.product(alphabet, repeat=n)]
+        for word, answer in zip(words, self.predict(model, words)):
+            expected = "accept" if re.fullmatch(expression, word) else "reject"
+            self.assertEqual(answer.split(" ")[-1], expected, word)
+            self.assertEqual(len(answer.split(" ")), len(word) + 1)
+
+    def test_expressions(self):
+        for i, (expression, alphabet) in enumerate([("(ab)*", "ab"), ("(b*ab*a)*b*", "ab"), ("[ab]*a[ab]{2}", "ab"),
+                                                    ("(0|1(01*0)*1)*", "01")]):
+            model, _ = self.compile("regex", expression, name=str(i))
+            self.check_language(model, expression, alphabet)
+        model, _ = self.compile("regex", ".*abc.*", "--alphabet", "abc", name="abc")
+        self.check_language(model, ".*abc.*", "abc", longest=5)
+
+    def test_automaton_files(self):
+        file = self.folder / "dfa.json"
+        file.write_text(json.dumps({
+            "alphabet": ["up", "down"], "states": ["low", "high"], "start": "low", "accepting": ["high"],
+            "transitions": {"low": {"up": "high", "down": "low"}, "high": {"up": "high", "down": "low"}}}))
+        model, text = self.compile("dfa", file)
+        self.assertIn("permutation-reset", text)
+        self.assertEqual(self.predict(model, ["up up down", "up", ""]),
+                         ["high high low reject", "high accept", "reject"])
+
+    def test_mistakes_are_named(self):
+        out = self.folder / "none"
+        self.assert_refused(dp("compile", "regex", "a(b", "--out", out), "position 4", "')'")
+        self.assert_refused(dp("compile", "dfa", self.folder / "missing.json", "--out", out), "missing.json")
+        model, _ = self.compile("regex", "(ab)*")
+        self.assert_refused(dp("predict", model, text="ab\nabc\n"), "line 2, column 3", "'c'")
+        self.assert_refused(dp("predict", self.folder), "compiled.json")
+
+
+class Verification(Case):
+    def test_counts_and_exit_codes(self):
+        model, _ = self.compile("group", "D5")
+        file = self.folder / "verify.json"
+        arguments = ("--words", "all:3", "--random", "5x100", "--long", 3000)
+        result = dp("verify", model, *arguments, "--json", file)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("all words of 3 symbols: 1000 words, 4000 positions right", result.stdout)
+        self.assertIn("no error", result.stdout)
+        found = json.loads(file.read_text())
+        self.assertTrue(found["exact"])
+        self.assertEqual(found["long"], {"length": 3000, "right": 3000})
+
+        # The same weights, said to be of another group of ten elements.
+        problem = json.loads((model / "compiled.json").read_text())
+        problem["group"] = "Z10"
+        problem["alphabet"] = [str(i) for i in range(10)]
+        (model / "compiled.json").write_text(json.dumps(problem))
+        result = dp("verify", model, *arguments)
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("first error: position", result.stdout)
+
+    def test_options_are_checked(self):
+        model, _ = self.compile("count", 3)
+        self.assert_refused(dp("verify", model, "--words", "some"), "--words", "'some'")
+        self.assert_refused(dp("verify", model, "--random", "10"), "--random", "'10'")
+        self.assert_refused(dp("verify", self.folder), "compiled.json")
+
+    def test_bfloat16(self):
+        model, _ = self.compile("group", "Z5", "--dtype", "bf16")
+        result = dp("verify", model, "--words", "all:3", "--random", "5x100", "--long", 3000)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("weights in bfloat16", result.stdout)
+
+
+class Theory(Case):
+    def test_table(self):
+        file = self.folder / "theory.json"
+        result = dp("theory", "--words", "all:2", "--most-words", 200, "--random", "1x30", "--json", file)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("everything holds", result.stdout)
+        found = json.loads(file.read_text())
+        self.assertTrue(all(model["exact"] and model["positions"] > 0 for model in found["models"]))
+        self.assertGreater(len({model["claim"] for model in found["models"]}), 7)
+        self.assertTrue(found["claims"] and all(claim["holds"] for claim in found["claims"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
