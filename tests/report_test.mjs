@@ -1,6 +1,6 @@
 // Opens a report in Chromium and prints what is to be seen, as JSON. Request on stdin: {browser, modules,
 // page, pictures (a folder or null), quick}, and for other pages than that of dp report {looks, choose (a
-// selector of a setting to choose)}. report_test.py and analysis_test.py judge.
+// selector of a setting to choose), name (of the pictures)}. report_test.py and analysis_test.py judge.
 import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";
@@ -82,6 +82,37 @@ async function use(page) {
   return answer;
 }
 
+// A word walked through a graph, if the page has one: by slider, by click and by the button.
+async function stroll(page) {
+  const look = () => page.evaluate(() => {
+    const walk = document.querySelector(".walk");
+    const list = (selector, field) => [...walk.querySelectorAll(selector)].map((element) => element.dataset[field]);
+    return {
+      steps: walk.querySelectorAll(".strip li").length, wrong: walk.querySelectorAll(".strip .wrong").length,
+      now: list(".strip .now", "state"), state: list("svg .state.now", "state"), edge: list("svg .edge.now", "edge"),
+      visited: list("svg .state.visited", "state"), status: walk.querySelector("output").textContent,
+      answers: [...walk.querySelectorAll(".strip .answer")].map((answer) => answer.textContent),
+      colour: getComputedStyle(walk.querySelector("svg .state.now .rim") ?? walk).fill,
+    };
+  });
+  const answer = { first: await look() };
+  const slider = page.locator(".walk input[type=range]");
+  await slider.fill("3");
+  answer.third = await look();
+  await slider.fill(String(answer.first.steps - 2));
+  await page.locator(".walk button").click();
+  answer.playing = await page.locator(".walk button").textContent();
+  await page.waitForFunction(() => document.querySelector(".walk .strip li:last-child").classList.contains("now"));
+  answer.button = await page.locator(".walk button").textContent();
+  answer.last = await look();
+  await page.locator(".strip li").nth(1).click();
+  answer.clicked = await look();
+  answer.states = await page.locator("svg .state").count();
+  answer.edges = await page.locator("svg .edge").count();
+  answer.labels = await page.locator("svg .label").evaluateAll((labels) => labels.map((label) => label.firstChild.textContent));
+  return answer;
+}
+
 const browser = await chromium.launch({ executablePath: request.browser, args: ["--no-sandbox", "--disable-gpu"] });
 try {
   const answer = { looks: {} };
@@ -90,7 +121,7 @@ try {
     const page = await open(browser, LOOKS[name]);
     answer.looks[name] = await page.evaluate(measure);
     if (request.pictures && (request.looks || !request.quick))
-      await page.screenshot({ path: path.join(request.pictures, `${name}.png`), fullPage: true });
+      await page.screenshot({ path: path.join(request.pictures, `${request.name ? `${request.name}-` : ""}${name}.png`), fullPage: true });
     if (name === "light") {
       answer.title = await page.title();
       answer.text = await page.locator("body").innerText();
@@ -100,6 +131,7 @@ try {
         await drawn(page);
         answer.chosen = await page.evaluate(measure);
       }
+      if (await page.locator(".walk").count()) answer.walk = await stroll(page);
       if (!request.quick) Object.assign(answer, await use(page));
     }
   }

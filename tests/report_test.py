@@ -143,6 +143,115 @@ class Report(unittest.TestCase):
         self.assertEqual(seen["problems"], [])
         self.assertEqual([chart["lines"] for chart in seen["looks"]["light"]["charts"]], [0])
 
+    def compile(self, name, *what):
+        """A compiled model and its page, made by the command on the page again."""
+        model, page = self.folder / name, self.folder / f"{name}.html"
+        result = dp("compile", *what, "--out", model)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = dp("report", model, "--out", page)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        text = html.unescape(re.search('(?s)<pre class="command">(.*?)</pre>', page.read_text())[1])
+        compile, verify, predict = text.split("\n")
+        command = shlex.split(compile)
+        self.assertEqual(command[-2:], ["--out", str(model)])
+        result = dp(*command[1:-1], self.folder / f"{name} again")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for file in ("model.safetensors", "compiled.json"):
+            self.assertEqual((self.folder / f"{name} again" / file).read_bytes(), (model / file).read_bytes(), file)
+        self.assertEqual(shlex.split(verify), ["./dp", "verify", str(model)])
+        echo, word, *rest = shlex.split(predict)
+        self.assertEqual([echo, *rest], ["echo", "|", "./dp", "predict", str(model)])
+        result = subprocess.run([DP, "predict", model], input=word + "\n", capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return page, result.stdout.strip()
+
+    def check_looks(self, seen, page):
+        self.assertEqual(seen["problems"], [], "console errors, failed scripts")
+        self.assertEqual(seen["requests"], [page.as_uri()], "nothing is loaded but the page")
+        for name, look in seen["looks"].items():
+            with self.subTest(look=name):
+                self.assertLessEqual(look["page_width"], look["window_width"], "no scrolling sideways")
+                self.assertGreater(look["contrast"], 7)
+                for chart in look["charts"]:
+                    self.assertLessEqual(chart["width"], chart["room"] + 1)
+
+    def test_a_compiled_group(self):
+        page, _ = self.compile("a5", "group", "A5")
+        seen = self.look(page, quick=True, looks=["light", "dark", "phone"], name="a5")
+        self.check_looks(seen, page)
+        for look in seen["looks"].values():
+            front, back, angles = look["charts"]
+            self.assertEqual((front["points"], back["points"]), (37, 37), "12 * 2 + 20 + 15 * 2 rings, on two sides")
+            self.assertEqual(angles["bars"], 5)
+            self.assertEqual((front["legend"], angles["legend"]), (["2", "3", "5"], ["1", "2", "3", "5"]))
+        self.assertEqual(seen["title"], "DeltaProduct: the group A5, compiled")
+        self.assertIn("(theorem on O(n) and SO(n+1))", seen["text"])
+        self.assertIn("rotation by 144.00°", seen["text"])
+        self.assertEqual(seen["walk"]["first"]["wrong"], 0)
+        self.assertEqual(seen["walk"]["third"]["now"], [self.number_of(page, 3)])
+
+    def number_of(self, page, step):
+        """The state after some symbols of the word on a page, as its HTML has it."""
+        return re.findall('<li class="[a-z ]*" data-state="(\\d+)"', page.read_text())[step]
+
+    def test_other_compiled_groups(self):
+        for name, what, charts, words in [
+                ("d5", ["group", "D5"], 1, "mirror at 36.00°"),
+                ("d5-two-layers", ["group", "D5", "--layers", "2"], 1, "the last layer along the word"),
+                ("s4-three-layers", ["group", "S4", "--layers", "3", "--num-householder", "2", "--generators",
+                                     "(1 2),(1 2 3 4)"], 1, "along the word"),
+                ("s5", ["group", "S5", "--dtype", "bf16"], 1, "(4 5), then (3 4)")]:
+            with self.subTest(name):
+                page, _ = self.compile(name, *what)
+                seen = self.look(page, quick=True, looks=["light", "phone"], name=name)
+                self.check_looks(seen, page)
+                self.assertEqual(len(seen["looks"]["light"]["charts"]), charts)
+                self.assertIn(words, seen["text"])
+
+    def test_a_compiled_language(self):
+        page, predicted = self.compile("abc", "regex", "[abc]*abc[abc]*")
+        seen = self.look(page, quick=True, looks=["light", "dark", "phone"], name="abc")
+        self.check_looks(seen, page)
+        walk = seen["walk"]
+        self.assertEqual((walk["states"], walk["edges"]), (4, 9))
+        self.assertEqual(sorted(walk["labels"]), sorted(["a", "b, c", "a", "b", "c", "a", "b", "c", "a, b, c"]))
+        self.assertEqual((walk["first"]["state"], walk["first"]["edge"], walk["first"]["visited"]), (["0"], [], ["0"]))
+        state, third = self.number_of(page, 3), walk["third"]
+        self.assertEqual((third["now"], third["state"]), ([state], [state]))
+        self.assertEqual(third["edge"], [f"{self.number_of(page, 2)}-{state}"])
+        self.assertTrue(third["status"].startswith("Symbol 3 of "), third["status"])
+        self.assertNotEqual(third["colour"], "rgba(0, 0, 0, 0)")
+        self.assertEqual((walk["playing"], walk["button"]), ("Pause", "Play"))
+        self.assertEqual(sorted(walk["last"]["visited"]), ["0", "1", "2", "3"], "the word visits all states")
+        self.assertTrue(walk["last"]["status"].endswith("accepted"), walk["last"]["status"])
+        self.assertEqual(walk["clicked"]["state"], [self.number_of(page, 1)])
+        self.assertEqual(walk["first"]["wrong"], 0)
+        self.assertEqual(predicted.split(), walk["first"]["answers"][1:] + ["accept"])
+
+    def test_other_compiled_automata(self):
+        for name, what, states, edges in [("count", ["count", "5"], 5, 5), ("recall", ["recall", "2"], 7, 14),
+                                          ("evil-language", ["regex", "(</script>)*|<img onerror=alert\\(1\\)>"], None, None),
+                                          ("recalls", ["recall", "4", "--alphabet", "xyz"], 0, 0)]:
+            with self.subTest(name):
+                page, _ = self.compile(name, *what)
+                seen = self.look(page, quick=True, looks=["light", "phone"], name=name)
+                self.check_looks(seen, page)
+                self.assertEqual(seen["scripts"], 3)
+                self.assertEqual(seen["walk"]["first"]["wrong"], 0)
+                if states is not None:
+                    self.assertEqual((seen["walk"]["states"], seen["walk"]["edges"]), (states, edges))
+
+    def test_a_compiled_model_comes_alone(self):
+        model, page = self.folder / "z2", self.folder / "z2.html"
+        self.assertEqual(dp("compile", "group", "Z2", "--out", model).returncode, 0)
+        for others in ([self.folder / "real run", model], [model, model]):
+            result = dp("report", *others, "--out", page)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("z2' is a compiled model: its page takes no other folders, got 2", result.stderr)
+        self.assertFalse(page.exists())
+        (model / "compiled.json").write_text("{")
+        self.assertEqual(dp("report", model, "--out", page).returncode, 2)
+
     def test_the_command_makes_the_same_run(self):
         page = self.folder / "one.html"
         self.assertEqual(dp("report", self.folder / "real run", "--out", page).returncode, 0)

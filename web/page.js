@@ -1,4 +1,5 @@
-// Draws the charts that C++ described, in the reader's colours and the chosen settings, and sorts the table.
+// Draws the charts that C++ described, in the reader's colours and the chosen settings, sorts tables, and walks
+// words through graphs.
 "use strict";
 (() => {
   const page = JSON.parse(document.getElementById("data").textContent);
@@ -65,6 +66,44 @@
       const value = (row) => row.cells[column].dataset.value;
       body.append(...[...body.rows].sort((a, b) => sign * compare(value(a), value(b))));
     });
+  });
+
+  // A word walked: the slider's position is how many symbols have been read.
+  document.querySelectorAll(".walk").forEach((walk) => {
+    const controls = walk.querySelector(".controls"), slider = controls.querySelector("input");
+    const button = controls.querySelector("button"), output = controls.querySelector("output");
+    const steps = [...walk.querySelectorAll(".strip li")];
+    let timer = null;
+    const mark = (element, visited, now) => {
+      element.classList.toggle("visited", visited);
+      element.classList.toggle("now", now);
+    };
+    const show = (time) => {
+      slider.value = time;
+      const { state, edge, status } = steps[time].dataset;
+      const past = steps.slice(0, time + 1).map((step) => step.dataset);
+      steps.forEach((step, index) => mark(step, index <= time, index === time));
+      for (const circle of walk.querySelectorAll("svg [data-state]"))
+        mark(circle, past.some((step) => step.state === circle.dataset.state), circle.dataset.state === state);
+      for (const arrow of walk.querySelectorAll("svg [data-edge]"))
+        mark(arrow, past.some((step) => step.edge === arrow.dataset.edge), arrow.dataset.edge === edge);
+      output.textContent = status;
+    };
+    const stop = () => { clearInterval(timer); timer = null; button.textContent = "Play"; };
+    const last = steps.length - 1;
+    slider.addEventListener("input", () => { stop(); show(Number(slider.value)); });
+    steps.forEach((step, index) => step.addEventListener("click", () => { stop(); show(index); }));
+    button.addEventListener("click", () => {
+      if (timer !== null) return stop();
+      if (Number(slider.value) === last) show(0);
+      button.textContent = "Pause";
+      timer = setInterval(() => {
+        show(Math.min(last, Number(slider.value) + 1));
+        if (Number(slider.value) === last) stop();
+      }, 800);
+    });
+    controls.hidden = false;
+    show(0);
   });
 
   // A link to a run opens its settings.

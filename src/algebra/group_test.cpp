@@ -19,7 +19,7 @@ std::map<int64_t, int> orders(const FiniteGroup& group) {
 
 using Orders = std::map<int64_t, int>;
 
-std::string parse_error(std::string_view text) {
+std::string group_error(std::string_view text) {
   try {
     FiniteGroup::parse(text);
   } catch (const InputError& error) {
@@ -165,32 +165,32 @@ TEST(FiniteGroup, Subgroups) {
 TEST(FiniteGroup, RefusesOtherNames) {
   const std::string hint = "; groups are named like S3, A5, Z7, D4, S3xZ2";
   EXPECT_EQ(
-      parse_error(""),
+      group_error(""),
       "group '': expected one of the families Z, D, S and A at position 1, found the end" + hint);
   EXPECT_EQ(
-      parse_error("Q8"),
+      group_error("Q8"),
       "group 'Q8': expected one of the families Z, D, S and A at position 1, found 'Q'" + hint);
-  EXPECT_EQ(parse_error("S"),
+  EXPECT_EQ(group_error("S"),
             "group 'S': expected a number from 1 on at position 2, found the end" + hint);
-  EXPECT_EQ(parse_error("S0"),
+  EXPECT_EQ(group_error("S0"),
             "group 'S0': expected a number from 1 on at position 2, found '0'" + hint);
-  EXPECT_EQ(parse_error("S3*Z2"),
+  EXPECT_EQ(group_error("S3*Z2"),
             "group 'S3*Z2': expected 'x' or the end at position 3, found '*'" + hint);
-  EXPECT_EQ(parse_error("S3x"),
+  EXPECT_EQ(group_error("S3x"),
             "group 'S3x': expected one of the families Z, D, S and A at position 4, found the end" +
                 hint);
-  EXPECT_EQ(parse_error("S3 "),
+  EXPECT_EQ(group_error("S3 "),
             "group 'S3 ': expected 'x' or the end at position 3, found ' '" + hint);
-  EXPECT_EQ(parse_error("S8"),
+  EXPECT_EQ(group_error("S8"),
             "group 'S8': expected a group of at most 20160 elements, found more with 'S8' at "
             "position 1");
-  EXPECT_EQ(parse_error("S7xS3"),
+  EXPECT_EQ(group_error("S7xS3"),
             "group 'S7xS3': expected a group of at most 20160 elements, found more with 'S3' at "
             "position 4");
-  EXPECT_EQ(parse_error("Z1025"),
+  EXPECT_EQ(group_error("Z1025"),
             "group 'Z1025': expected a group of at most 1024 points to act on, found more with "
             "'Z1025' at position 1");
-  EXPECT_EQ(parse_error("Z99999999999999999999"),
+  EXPECT_EQ(group_error("Z99999999999999999999"),
             "group 'Z99999999999999999999': expected a group of at most 20160 elements, found more "
             "with 'Z99999999999999999999' at position 1");
 }

@@ -20,7 +20,7 @@ std::vector<Permutation> all(int64_t n) {
   return result;
 }
 
-std::string parse_error(std::string_view text, int64_t degree = 0) {
+std::string permutation_error(std::string_view text, int64_t degree = 0) {
   try {
     Permutation::parse(text, degree);
   } catch (const InputError& error) {
@@ -74,24 +74,28 @@ TEST(Permutation, TextAndBack) {
 }
 
 TEST(Permutation, RefusesOtherText) {
-  EXPECT_EQ(parse_error(""), "permutation '': expected '(' at position 1, found the end");
-  EXPECT_EQ(parse_error("1 2"), "permutation '1 2': expected '(' at position 1, found '1'");
-  EXPECT_EQ(parse_error("(1 2"), "permutation '(1 2': expected ')' at position 5, found the end");
-  EXPECT_EQ(parse_error("(1 b)"),
+  EXPECT_EQ(permutation_error(""), "permutation '': expected '(' at position 1, found the end");
+  EXPECT_EQ(permutation_error("1 2"), "permutation '1 2': expected '(' at position 1, found '1'");
+  EXPECT_EQ(permutation_error("(1 2"),
+            "permutation '(1 2': expected ')' at position 5, found the end");
+  EXPECT_EQ(permutation_error("(1 b)"),
             "permutation '(1 b)': expected a point or ')' at position 4, found 'b'");
-  EXPECT_EQ(parse_error("(1,)"), "permutation '(1,)': expected a point at position 4, found ')'");
-  EXPECT_EQ(parse_error("(1-2)"),
+  EXPECT_EQ(permutation_error("(1,)"),
+            "permutation '(1,)': expected a point at position 4, found ')'");
+  EXPECT_EQ(permutation_error("(1-2)"),
             "permutation '(1-2)': expected a space, a comma or ')' at position 3, found '-'");
-  EXPECT_EQ(parse_error("(1 2)x"), "permutation '(1 2)x': expected '(' at position 6, found 'x'");
-  EXPECT_EQ(parse_error("(0 1)"),
+  EXPECT_EQ(permutation_error("(1 2)x"),
+            "permutation '(1 2)x': expected '(' at position 6, found 'x'");
+  EXPECT_EQ(permutation_error("(0 1)"),
             "permutation '(0 1)': expected a point from 1 to 65535 at position 2, found '0'");
   EXPECT_EQ(
-      parse_error("(1 99999999999999999999)"),
+      permutation_error("(1 99999999999999999999)"),
       "permutation '(1 99999999999999999999)': expected a point from 1 to 65535 at position 4, "
       "found '9'");
-  EXPECT_EQ(parse_error("(1 2)(2 3)"),
+  EXPECT_EQ(permutation_error("(1 2)(2 3)"),
             "permutation '(1 2)(2 3)': expected disjoint cycles, found 2 twice");
-  EXPECT_EQ(parse_error("(1 6)", 5), "permutation '(1 6)': expected points from 1 to 5, found 6");
+  EXPECT_EQ(permutation_error("(1 6)", 5),
+            "permutation '(1 6)': expected points from 1 to 5, found 6");
 }
 
 TEST(Permutation, RefusesWhatIsNone) {

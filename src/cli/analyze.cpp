@@ -20,7 +20,7 @@
 namespace dp::cli {
 namespace {
 
-constexpr const char* kExplanation =
+constexpr const char* kAnalyzeExplanation =
     "Each token of a word problem moves the state by a product of factors I - beta k k^T. With a "
     "beta of 2 a\n"
     "factor is a reflection, and two of them a rotation: for S4 the paper found one head whose "
@@ -85,7 +85,7 @@ int analyze(AnalyzeOptions& options) {
 
 Run add_analyze(CLI::App& app) {
   auto options = std::make_shared<AnalyzeOptions>();
-  app.footer(kExplanation);
+  app.footer(kAnalyzeExplanation);
   app.add_option("model", options->model,
                  "directory of a run of a word problem, or one of its checkpoints")
       ->type_name("DIR")

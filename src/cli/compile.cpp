@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExplanation =
+constexpr const char* kCompileExplanation =
     "The paper proves what DeltaProduct can express; this command writes the proofs down as "
     "weights. The result is an\n"
     "ordinary checkpoint, exact on words of any length (dp verify says how long float32 lets it "
@@ -141,7 +141,7 @@ theory::Compiled compile_recall(const CompileArguments& a) {
 }  // namespace
 
 Run add_compile(CLI::App& app) {
-  app.footer(kExplanation);
+  app.footer(kCompileExplanation);
   app.require_subcommand(1);
   using Compile = theory::Compiled (*)(const CompileArguments&);
   auto arguments = std::make_shared<CompileArguments>();

@@ -16,7 +16,7 @@
 namespace dp::cli {
 namespace {
 
-constexpr const char* kExplanation =
+constexpr const char* kPredictExplanation =
     "Reads one word per line, symbols separated by spaces, or without spaces if all are single "
     "characters. Prints a\n"
     "line for each: the group element or state after every symbol, and for a language accept or "
@@ -84,7 +84,7 @@ int predict(const PredictOptions& options) {
 }  // namespace
 
 Run add_predict(CLI::App& app) {
-  app.footer(kExplanation);
+  app.footer(kPredictExplanation);
   auto options = std::make_shared<PredictOptions>();
   app.add_option("model", options->model, "directory of a compiled or trained model")
       ->type_name("DIR")

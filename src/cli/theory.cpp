@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kExplanation =
+constexpr const char* kTheoryExplanation =
     "For every entry of the paper's table: models are built from the proof, and their answers "
     "compared with the group's\n"
     "table or the automaton after every symbol. Then the claims about spectra and stability.\n"
@@ -160,7 +160,7 @@ int run_theory(TheoryOptions& options) {
 }  // namespace
 
 Run add_theory(CLI::App& app) {
-  app.footer(kExplanation);
+  app.footer(kTheoryExplanation);
   auto options = std::make_shared<TheoryOptions>();
   options->words.options.long_length = 0, options->words.options.most_words = 20000;
   options->words.add_to(app);

@@ -18,7 +18,7 @@
 namespace dp::cli {
 namespace {
 
-constexpr const char* kExplanation =
+constexpr const char* kVerifyExplanation =
     "Compares the model's answer after every symbol with the group's table or the automaton: on "
     "all words of a\n"
     "length (which contain all shorter ones), on random words, and on one long random word. Exits "
@@ -100,7 +100,7 @@ int verify(VerifyArguments& arguments) {
 }  // namespace
 
 Run add_verify(CLI::App& app) {
-  app.footer(kExplanation);
+  app.footer(kVerifyExplanation);
   auto arguments = std::make_shared<VerifyArguments>();
   app.add_option("model", arguments->model, "directory of a compiled or trained model")
       ->type_name("DIR")

@@ -20,7 +20,7 @@ constexpr int64_t kMostLayers = 100000;
 constexpr uintmax_t kLargestFile = 16 << 20;
 constexpr const char* kModelTypes[] = {"gated_deltaproduct", "gated_delta_product"};
 constexpr const char* kArchitecture = "GatedDeltaProductForCausalLM";
-constexpr const char* kDTypes[] = {"float32", "bfloat16", "float16"};
+constexpr const char* kWeightTypes[] = {"float32", "bfloat16", "float16"};
 
 /// Takes fields out of a JSON object one by one; what is left over is nobody's.
 class Fields {
@@ -191,7 +191,7 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   fields.take("eos_token_id", config.eos_token_ids);
   if (fields.has("dtype")) config.dtype_field = "dtype";
   take_either(fields, "torch_dtype", "dtype", std::string("float32"), config.dtype,
-              std::span<const char* const>(kDTypes));
+              std::span<const char* const>(kWeightTypes));
   fields.require_null("attn", "a hybrid with attention layers");
   fields.require_null("attnres_block_size", "attention over residuals");
   if (fields.has("hidden_act")) {

@@ -13,7 +13,7 @@ namespace dp::report {
 struct WebFiles {
   std::string_view page, style, script;  // the page is the same for all, with a place for the body
   std::string_view charts;  // vega, vega-lite and vega-embed; empty if npm could not install them
-  std::string_view report = {}, analysis = {}, theory = {};  // bodies
+  std::string_view report = {}, analysis = {}, theory = {}, compiled = {};  // bodies
 };
 WebFiles web_files();
 

@@ -14,6 +14,7 @@ DP_WEB_FILE(dp_web_charts, DP_WEB_CHARTS)
 DP_WEB_FILE(dp_web_report, DP_WEB_DIR "/report.html")
 DP_WEB_FILE(dp_web_analysis, DP_WEB_DIR "/analysis.html")
 DP_WEB_FILE(dp_web_theory, DP_WEB_DIR "/theory.html")
+DP_WEB_FILE(dp_web_compiled, DP_WEB_DIR "/compiled.html")
 
 namespace dp::report {
 
@@ -27,7 +28,8 @@ WebFiles web_files() {
           text(dp_web_charts_begin, dp_web_charts_end),
           text(dp_web_report_begin, dp_web_report_end),
           text(dp_web_analysis_begin, dp_web_analysis_end),
-          text(dp_web_theory_begin, dp_web_theory_end)};
+          text(dp_web_theory_begin, dp_web_theory_end),
+          text(dp_web_compiled_begin, dp_web_compiled_end)};
 }
 
 }  // namespace dp::report

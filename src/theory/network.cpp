@@ -134,8 +134,13 @@ class Network::Writer {
     if (added) at->second = unit_preactivations(direction, grid_);
     return at->second;
   }
-  // Entry `i` of a head's vectors of `dimension` is at i * copies and following.
-  int64_t copies(int64_t dimension) const { return K_ / dimension; }
+  // Entry `i` of a head's vectors is at i * copies and following. Heads whose keys have no negative entries need
+  // just one, and are the more exact for it: products of keys are sums of fewer rounded terms.
+  int64_t copies(const Head& head) const {
+    const bool needed = std::ranges::any_of(
+        head.keys_, [](const auto& item) { return has_both_signs(item.second.k); });
+    return needed ? K_ / head.dimension_ : 1;
+  }
 
   const Network& network_;
   Grid grid_;
@@ -203,7 +208,7 @@ void Network::Writer::write_embeddings() {
 
 void Network::Writer::write_head(int64_t layer, int64_t h) {
   const Head& head = network_.layers_[static_cast<size_t>(layer)].heads[static_cast<size_t>(h)];
-  const int64_t H = config_.num_heads, copies = this->copies(head.dimension_);
+  const int64_t H = config_.num_heads, copies = this->copies(head);
   const std::string prefix = mixer(layer);
   const auto put = [](Matrix2 matrix, int64_t row, int64_t feature, double preactivation) {
     matrix[row][feature] = static_cast<float>(kNormed * preactivation);

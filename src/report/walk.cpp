@@ -1,0 +1,147 @@
+#include "report/walk.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "report/automaton_drawing.h"
+#include "report/page.h"
+
+namespace dp::report {
+namespace {
+
+constexpr size_t kLongestWord = 32, kRandomWord = 18;
+constexpr int32_t kMostSearched = 200;  // states
+
+// Words to all states that a state leads to: the shortest, and of these the first.
+struct Path {
+  int32_t to = 0;
+  std::vector<int32_t> word;
+};
+std::vector<Path> paths_from(const Automaton& automaton, int32_t state) {
+  std::vector<Path> paths = {{state, {}}};
+  std::set<int32_t> found = {state};
+  for (size_t i = 0; i < paths.size(); ++i)
+    for (int32_t symbol = 0; symbol < automaton.num_symbols(); ++symbol)
+      if (const int32_t to = automaton.next(paths[i].to, symbol); found.insert(to).second) {
+        Path path{to, paths[i].word};
+        path.word.push_back(symbol);
+        paths.push_back(std::move(path));
+      }
+  return paths;
+}
+
+// Takes edge after edge that it has not taken: of those that keep most states in reach, the nearest.
+std::vector<int32_t> word_along_edges(const Automaton& automaton) {
+  std::vector<Edge> left = merged_edges(automaton);
+  std::vector<size_t> reach(static_cast<size_t>(automaton.num_states()));
+  for (const Edge& edge : left)
+    if (size_t& states = reach[static_cast<size_t>(edge.to)]; states == 0)
+      states = paths_from(automaton, edge.to).size();
+  std::vector<int64_t> used(automaton.alphabet.size());
+  std::vector<int32_t> word;
+  const auto take = [&](int32_t& state, int32_t symbol) {
+    word.push_back(symbol);
+    ++used[static_cast<size_t>(symbol)];
+    const int32_t to = automaton.next(state, symbol);
+    std::erase_if(left, [&](const Edge& e) { return e.from == state && e.to == to; });
+    state = to;
+  };
+  for (int32_t state = automaton.start; !left.empty();) {
+    const std::vector<Path> paths = paths_from(automaton, state);
+    const Path* path = nullptr;
+    std::optional<Edge> next;
+    for (const Path& candidate : paths)
+      for (const Edge& edge : left)
+        if (edge.from == candidate.to &&
+            (!next || reach[static_cast<size_t>(edge.to)] > reach[static_cast<size_t>(next->to)]))
+          next = edge, path = &candidate;
+    if (!next || word.size() + path->word.size() + 1 > kLongestWord) break;
+    for (const int32_t symbol : path->word) take(state, symbol);
+    take(state, *std::ranges::min_element(next->symbols, {}, [&](int32_t symbol) {
+           return used[static_cast<size_t>(symbol)];
+         }));
+  }
+  return word;
+}
+
+}  // namespace
+
+std::vector<int32_t> example_word(const theory::Problem& problem) {
+  if (problem.kind != theory::Problem::Kind::kGroup &&
+      problem.automaton.num_states() <= kMostSearched)
+    return word_along_edges(problem.automaton);
+  std::vector<int32_t> word(kRandomWord);
+  std::mt19937 random(1);
+  for (int32_t& symbol : word)
+    symbol = static_cast<int32_t>(random() % problem.symbol_tokens.size());
+  return word;
+}
+
+Walk walk_word(const LanguageModel& model, const theory::Problem& problem,
+               const std::vector<int32_t>& word) {
+  Walk walk{.word = word, .states = {problem.automaton.start}, .answers = {}};
+  std::vector<int64_t> tokens = {problem.bos};
+  for (const int32_t symbol : word) {
+    tokens.push_back(problem.symbol_tokens[static_cast<size_t>(symbol)]);
+    walk.states.push_back(problem.automaton.next(walk.states.back(), symbol));
+  }
+  const at::Tensor ids = at::tensor(tokens, at::kLong).view({1, -1});
+  const at::Tensor predicted = model.logits(model.features(ids)).argmax(2).view({-1}).contiguous();
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    const auto token = predicted[static_cast<int64_t>(t)].item<int64_t>();
+    const auto found = std::ranges::find(problem.state_tokens, token);
+    walk.answers.push_back(found == problem.state_tokens.end()
+                               ? -1
+                               : static_cast<int32_t>(found - problem.state_tokens.begin()));
+  }
+  return walk;
+}
+
+std::string walk_html(const Walk& walk, const theory::Problem& problem) {
+  const Automaton& automaton = problem.automaton;
+  const auto name = [&](int32_t state) {
+    return state < 0 ? std::string("none") : automaton.state_names[static_cast<size_t>(state)];
+  };
+  const bool language = problem.kind == theory::Problem::Kind::kLanguage;
+  const std::string last = std::to_string(walk.word.size());
+  std::string text =
+      "<p class=\"controls\" hidden><button type=\"button\">Play</button>"
+      "<input type=\"range\" min=\"0\" max=\"" +
+      last +
+      "\" value=\"0\" aria-label=\"symbols read\"><output></output></p>\n<ol class=\"strip\">\n";
+  for (size_t t = 0; t < walk.states.size(); ++t) {
+    const int32_t state = walk.states[t], answer = walk.answers[t];
+    const std::string symbol =
+        t == 0 ? "start" : automaton.alphabet[static_cast<size_t>(walk.word[t - 1])];
+    const bool accepting = language && automaton.accepting[static_cast<size_t>(state)];
+    std::string status =
+        t == 0 ? "Before the word" : "Symbol " + std::to_string(t) + " of " + last + ", " + symbol;
+    status += ": the model says " + name(answer) +
+              (answer == state ? ", as it should" : ", but it should be " + name(state));
+    if (language) status += accepting ? "; accepted" : "; rejected";
+    text += std::string("<li class=\"") + (accepting ? "accepting" : "") +
+            (answer == state ? "" : " wrong") + "\" data-state=\"" + std::to_string(state) + "\"";
+    if (t > 0)
+      text +=
+          " data-edge=\"" + std::to_string(walk.states[t - 1]) + "-" + std::to_string(state) + "\"";
+    text += " data-status=\"" + html(status) + "\"><span class=\"symbol\">" + html(symbol) +
+            "</span><span class=\"answer\">" + html(name(answer)) + "</span></li>\n";
+  }
+  return text + "</ol>\n";
+}
+
+std::string word_text(const std::vector<int32_t>& word, const theory::Problem& problem) {
+  const std::vector<std::string>& alphabet = problem.automaton.alphabet;
+  const bool single =
+      std::ranges::all_of(alphabet, [](const std::string& s) { return s.size() == 1; });
+  std::string text;
+  for (const int32_t symbol : word)
+    text += (single || text.empty() ? "" : " ") + alphabet[static_cast<size_t>(symbol)];
+  return text;
+}
+
+}  // namespace dp::report
