@@ -134,7 +134,7 @@ int run_theory(TheoryOptions& options) {
            all_right});
   }
   ordered_json claims = ordered_json::array();
-  if (options.only.empty()) {
+  if (options.only.empty() || !options.page.empty()) {
     std::printf("\nSpectra and stability\n");
     report::TheoryResults spectra = report::theory_results();
     for (const report::TheoryClaim& claim : spectra.claims) {
