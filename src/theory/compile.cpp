@@ -82,8 +82,6 @@ Compiled compile_group(const std::string& name, const std::vector<std::string>& 
         name + " with " + text(n) + "; use --layers " + (n == 1 ? "4" : "3"));
   require_layers(name, options.layers, n == 1 ? 4 : 3,
                  "with " + plural(n, "factor") + " per token");
-  if (options.layers > 4)
-    throw InputError("--layers: expected at most 4, got " + text(options.layers));
   Construction c = group_by_delayed_factors(problem, group, n);
   return {std::move(problem), std::move(c)};
 }
