@@ -37,10 +37,11 @@ class Usage(Case):
         for arguments in ([], ["--help"]):
             result = dp(*arguments)
             self.assertEqual(result.returncode, 0)
-            for command in ("demo", "test", "info", "match", "generate", "convert", "bench", "selfcheck"):
+            for command in ("demo", "test", "compile", "predict", "verify", "theory", "info", "match", "generate", "convert", "bench", "selfcheck"):
                 self.assertRegex(result.stdout, rf"(?m)^  {command} ")
         for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "decode"], ["selfcheck"],
-                        ["info"], ["match"], ["generate"], ["convert"]):
+                        ["info"], ["match"], ["generate"], ["convert"], ["compile"], ["compile", "regex"], ["predict"], ["verify"],
+                        ["theory"]):
             result = dp(*command, "--help")
             self.assertEqual(result.returncode, 0)
             self.assertIn("Usage: dp " + " ".join(command), result.stdout)

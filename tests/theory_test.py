@@ -111,6 +111,14 @@ class Groups(Case):
         self.assert_refused(dp("compile", "group", "S3", "--out", out), "exists already")
         self.assertEqual((out / "thesis.tex").read_text(), "years of work")
 
+    def test_an_older_model_is_replaced_and_nothing_else(self):
+        out, _ = self.compile("group", "S4")
+        (out / "notes.txt").write_text("mine")
+        self.compile("group", "Z3")
+        self.assertEqual(self.predict(out, ["1 1 1"]), ["1 2 0"])
+        self.assertEqual((out / "notes.txt").read_text(), "mine")
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["model"])
+
 
 class Languages(Case):
     def check_language(self, model, expression, alphabet, longest=7):
@@ -173,6 +181,7 @@ class Verification(Case):
         model, _ = self.compile("count", 3)
         self.assert_refused(dp("verify", model, "--words", "some"), "--words", "'some'")
         self.assert_refused(dp("verify", model, "--random", "10"), "--random", "'10'")
+        self.assert_refused(dp("verify", model, "--words", "none", "--random", "none", "--long", 0), "no word to check")
         self.assert_refused(dp("verify", self.folder), "compiled.json")
 
     def test_bfloat16(self):
@@ -183,6 +192,9 @@ class Verification(Case):
 
 
 class Theory(Case):
+    def test_what_does_not_exist_is_not_called_right(self):
+        self.assert_refused(dp("theory", "--only", "the word problem of a monster"), "--only", "monster")
+
     def test_table(self):
         file = self.folder / "theory.json"
         result = dp("theory", "--words", "all:2", "--most-words", 200, "--random", "1x30", "--json", file)

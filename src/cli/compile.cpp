@@ -68,10 +68,12 @@ std::vector<std::string> split_characters(const std::string& text) {
   return characters;
 }
 
-// A directory that is there already is replaced only if it is a compiled model, too.
+// A directory that is there already must be empty or hold a compiled model, whose files are then replaced; others in
+// it stay. compiled.json goes first and comes last: what is only half replaced is no compiled model.
 void save(const LanguageModel& model, const theory::Compiled& compiled, const fs::path& out) {
   const fs::path target = out.has_filename() ? out : out.parent_path();
-  if (fs::exists(target) && !theory::is_compiled(target))
+  if (fs::exists(target) && !theory::is_compiled(target) &&
+      !(fs::is_directory(target) && fs::is_empty(target)))
     throw InputError(quote(target.string()) +
                      " exists already and is no compiled model, expected a new directory");
   const fs::path unfinished = target.string() + ".unfinished";
@@ -80,8 +82,16 @@ void save(const LanguageModel& model, const theory::Compiled& compiled, const fs
   try {
     save_model(model, unfinished);
     theory::save_problem(compiled.problem, compiled.construction.theorem, unfinished);
-    fs::remove_all(target);
-    fs::rename(unfinished, target);
+    if (!fs::exists(target)) {
+      fs::rename(unfinished, target);
+      return;
+    }
+    fs::remove(target / theory::kProblemFile);
+    for (const auto& entry : fs::directory_iterator(unfinished))
+      if (entry.path().filename() != theory::kProblemFile)
+        fs::rename(entry.path(), target / entry.path().filename());
+    fs::rename(unfinished / theory::kProblemFile, target / theory::kProblemFile);
+    fs::remove_all(unfinished);
   } catch (...) {
     fs::remove_all(unfinished, ignored);
     throw;

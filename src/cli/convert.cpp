@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "nn/pretrained.h"
+#include "theory/problem.h"
 
 namespace dp::cli {
 namespace {
@@ -33,7 +34,7 @@ int convert(const ConvertOptions& options) {
   try {
     save_model(model, unfinished, save);
     // What the model is for, if it is one of ours.
-    for (const char* file : {"compiled.json", "run.json"})
+    for (const char* file : {theory::kProblemFile, "run.json"})
       if (fs::exists(fs::path(options.source) / file))
         fs::copy_file(fs::path(options.source) / file, unfinished / file);
     fs::rename(unfinished, target);

@@ -35,6 +35,10 @@ void WordOptions::parse() {
     options.random_words = parse_number(random.substr(0, x), "--random", random, kRandom);
     options.random_length = parse_number(random.substr(x + 1), "--random", random, kRandom);
   }
+  if (options.all_words_up_to == 0 && options.random_words * options.random_length == 0 &&
+      options.long_length == 0)
+    throw InputError(
+        "--words, --random and --long leave no word to check, expected at least one of them");
 }
 
 void WordOptions::add_to(CLI::App& app) {

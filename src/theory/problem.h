@@ -41,7 +41,9 @@ Automaton counting_automaton(int64_t d);
 /// The last d symbols, or all while there are fewer. Throws InputError if there are more than 5000 of these.
 Automaton recall_automaton(const std::vector<std::string>& alphabet, int64_t d);
 
-/// compiled.json, beside a model's config.json. `theorem` says what the model was built by.
+/// Beside a model's config.json.
+inline constexpr const char* kProblemFile = "compiled.json";
+/// Writes that file. `theorem` says what the model was built by.
 void save_problem(const Problem& problem, const std::string& theorem,
                   const std::filesystem::path& directory);
 /// Whether there is such a file.

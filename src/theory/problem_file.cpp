@@ -15,9 +15,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kFile = "compiled.json";
-
-std::filesystem::path file_of(const std::filesystem::path& directory) { return directory / kFile; }
+std::filesystem::path file_of(const std::filesystem::path& directory) {
+  return directory / kProblemFile;
+}
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Problem load_problem(const std::filesystem::path& directory) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream)
     throw InputError(quote(directory.string()) + " is none of dp compile's models: expected a " +
-                     kFile + " in it");
+                     kProblemFile + " in it");
   std::ostringstream text;
   text << stream.rdbuf();
   const nlohmann::json json = parse_json(text.str(), file, "the problem");
