@@ -39,7 +39,7 @@ class Usage(Case):
             self.assertEqual(result.returncode, 0)
             for command in ("demo", "test", "compile", "predict", "verify", "theory", "info", "match", "generate", "convert", "bench", "selfcheck"):
                 self.assertRegex(result.stdout, rf"(?m)^  {command} ")
-        for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "decode"], ["selfcheck"],
+        for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "rivals"], ["bench", "decode"], ["selfcheck"],
                         ["info"], ["match"], ["generate"], ["convert"], ["compile"], ["compile", "regex"], ["predict"], ["verify"],
                         ["theory"]):
             result = dp(*command, "--help")
@@ -346,6 +346,100 @@ class Demo(Case):
         self.assertIn("</html>", (runs / "report.html").read_text())
         again = dp("demo", "--quick", "--out", runs)
         self.assertIn("2 of 2 runs are finished already", again.stdout)
+
+
+class Languages(Case):
+    """Tasks that ask once: parity and modular arithmetic."""
+    SMALL = ["--hidden", 16, "--heads", 2, "--head-dim", 8, "--mlp", 32, "--batch", 4, "--eval-sequences", 4, "--threads", 1]
+
+    def train(self, task, name, *more, steps=4, every=2):
+        result = dp("train", task, *self.SMALL, "--steps", steps, "--eval-every", every, *more, "--out", self.folder / name)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_train_and_eval(self):
+        printed = self.train("parity", "run", "--model", "delta-net", "--answers", "every", "--eval-lengths", "8,16")
+        self.assertRegex(printed, r"^parity with DeltaNet \[-1,1\], 3 layers: \S+ parameters, 1 threads, into ")
+        self.assertIn("mean scaled accuracy", printed)
+        run = self.folder / "run"
+        settings = json.loads((run / "run.json").read_text())
+        self.assertEqual(settings["task"], {"name": "parity", "min_length": 3, "every_token": True})
+        self.assertEqual(settings["model"]["model_type"], "delta_net")
+        self.assertEqual((settings["model"]["num_householder"], settings["model"]["vocab_size"]), (1, 3))
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([row["length"] for row in lines[1]["evaluation"]], [8, 16])
+        means = [sum(row["scaled_accuracy"] for row in line["evaluation"]) / 2 for line in lines[1::2]]
+        last_is_best = means[1] >= means[0]
+        same = (run / "best/model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
+        self.assertEqual(same, last_is_best, "best/ is judged by the mean scaled accuracy")
+
+        output = self.folder / "eval.json"
+        result = dp("eval", run, "--sequences", 8, "--json", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"(?m)^ +mean +-?\d\.\d{4}$")
+        report = json.loads(output.read_text())
+        self.assertEqual([row["length"] for row in report["lengths"]], [40, 64, 96, 128, 160, 192, 224, 256])
+        for row in report["lengths"]:
+            self.assertAlmostEqual(row["scaled_accuracy"], 2 * row["sequence_accuracy"] - 1)
+        self.assertAlmostEqual(report["mean_scaled_accuracy"], sum(row["scaled_accuracy"] for row in report["lengths"]) / 8)
+
+    def test_a_target_stops_training(self):
+        printed = self.train("parity", "run", "--stop-at", 0.1, "--eval-lengths", "4,5", steps=40, every=1)
+        lines = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
+        means = [sum(row["scaled_accuracy"] for row in line["evaluation"]) / 2 for line in lines]
+        self.assertIn("reached its target", printed)
+        self.assertEqual([mean >= 0.1 for mean in means], [False] * (len(means) - 1) + [True])
+
+    def test_predict_and_what_is_for_word_problems(self):
+        self.train("mod-arith-brackets", "run")
+        run = self.folder / "run"
+        for text, answers in (("(1+2)=\n((3)*-4)\n\n", 3), ("", 0)):
+            result = subprocess.run([DP, "predict", run], input=text, capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(len(result.stdout.splitlines()), answers)
+        result = subprocess.run([DP, "predict", run], input="(1+7)\n", capture_output=True, text=True, timeout=60)
+        self.assert_refused(result, "line 1, column 4: '7' is no symbol of mod-arith-brackets")
+        self.assert_refused(dp("analyze", run), "is a run of mod-arith-brackets, and only word problems are analysed")
+        self.assert_refused(dp("verify", run), "is a run of mod-arith-brackets")
+        self.assert_refused(dp("train", "parity", "--resume", "--out", run), "by dp train mod-arith-brackets")
+
+    def test_sweep_over_tasks_and_models(self):
+        plan = {"base": {"hidden": 8, "heads": 1, "head-dim": 8, "mlp": 16, "steps": 2, "batch": 2, "eval-sequences": 2},
+                "grid": {"task": ["parity", "mod-arith"],
+                         "row": [{"model": "delta-net", "eigenvalues": "0,1"}, {"model": "deltaproduct", "num-householder": 2}]},
+                "overrides": [{"match": {"task": "parity"}, "set": {"answers": "every"}},
+                              {"match": {"model": "delta-net"}, "set": {"steps": 3}}],
+                "evaluate": {"sequences": 4}}
+        (self.folder / "table.json").write_text(json.dumps(plan))
+        result = dp("sweep", self.folder / "table.json", "--jobs", 2)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("scaled accuracy: mean, and at length", result.stdout)
+        self.assertRegex(result.stdout, r"(?m)^eigenvalues=0,1,model=delta-net,task=mod-arith +mean -?\d\.\d{4} +40: ")
+        runs = self.folder / "table/runs"
+        summary = json.loads((runs / "sweep.json").read_text())["runs"]
+        self.assertEqual(sorted({run["task"] for run in summary}), ["mod-arith", "parity"])
+        for run in summary:
+            self.assertEqual(len(run["lengths"]), 8)
+            self.assertEqual(run["steps"], 3 if run["options"]["model"] == "delta-net" else 2)
+            self.assertAlmostEqual(run["mean_scaled_accuracy"], sum(row["scaled_accuracy"] for row in run["lengths"]) / 8)
+        self.assertIn("Formal languages, beside the paper", (runs / "report.html").read_text())
+        self.assertIn("4 of 4 runs are finished already", dp("sweep", self.folder / "table.json").stdout)
+
+    def test_bad_options(self):
+        for arguments, texts in [(["parity", "--model", "lstm"], ["--model", "lstm"]),
+                                 (["parity", "--model", "delta-net", "--num-householder", 2], ["num_householder is 2, expected 1"]),
+                                 (["parity", "--group", "S3"], ["unknown option '--group' for 'dp train parity'"]),
+                                 (["mod-arith", "--answers", "every"], ["unknown option '--answers'"]),
+                                 (["mod-arith", "--min-length", 2], ["--min-length"]),
+                                 (["mod-arith", "--length", 2], ["length: expected at least 3 for mod-arith, found 2"]),
+                                 (["mod-arith", "--model", "mamba", "--hidden", 10, "--expand", 1.05], ["hidden_size * expand"]),
+                                 (["word-problem", "--model", "transformer", "--head-dim", 3], ["head_dim is 3, expected an even number"]),
+                                 (["chess"], ["unknown command 'chess' for 'dp train'"])]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(dp("train", *arguments, "--out", self.folder / "never"), *texts)
+        self.assertFalse((self.folder / "never").exists())
+        (self.folder / "grid.json").write_text('{"task": "chess"}')
+        self.assert_refused(dp("sweep", self.folder / "grid.json"), "grid.json: task is 'chess', expected one of 'word-problem'")
 
 
 class Script(Case):

@@ -67,6 +67,68 @@ class Report(unittest.TestCase):
                 "by_position": {"token_accuracy": [r ** 0.5 for r in right], "sequence_accuracy": right}}))
         return run
 
+    def make_language_run(self, name, task, model, seed, score, **settings_of_model):
+        """A run of a task that asks once, with made-up results around `score`."""
+        run = self.folder / name
+        run.mkdir(parents=True)
+        settings = json.loads(json.dumps(self.settings))
+        settings["task"] = {"name": task, "min_length": 3, **({"every_token": False} if task == "parity" else {})}
+        settings["model"].update(model_type=model, num_hidden_layers=3, bos_token_id=None, **settings_of_model)
+        settings["training"].update(length=40, steps=50, seed=seed, curriculum_first_length=0, curriculum_first_letters=0)
+        (run / "run.json").write_text(json.dumps(settings))
+        lengths = []
+        for length in (40, 64, 96, 128, 160, 192, 224, 256):
+            scaled = score + (148 - length) / 1000 * (score < 1)
+            right = (1 + scaled) / 2 if task == "parity" else (1 + 4 * scaled) / 5
+            lengths.append({"length": length, "sequence_accuracy": right, "token_accuracy": right, "scaled_accuracy": scaled})
+        with open(run / "metrics.jsonl", "w") as metrics:
+            for step in range(50):
+                print(json.dumps({"step": step, "loss": 1 - step / 60, "accuracy": 0.5, "length": 40, "seconds": step}), file=metrics)
+        mean = sum(row["scaled_accuracy"] for row in lengths) / 8
+        (run / "eval.json").write_text(json.dumps({"lengths": lengths, "mean_scaled_accuracy": mean, "training_length": 40}))
+        return mean
+
+    def test_formal_languages_beside_the_paper(self):
+        best = {}
+        for task in ("parity", "mod-arith", "mod-arith-brackets"):
+            for seed in range(3):
+                for n, negative in ((2, True), (4, False)):
+                    mean = self.make_language_run(f"table/{task}-{n}-{negative}-{seed}", task, "gated_deltaproduct", seed,
+                                                  0.3 + 0.1 * n + 0.05 * seed, num_householder=n, allow_neg_eigval=negative)
+                    best[task, n] = mean
+            self.make_language_run(f"table/{task}-slstm", task, "slstm", 0, 1.0, num_householder=1)
+        self.make_language_run("table/gla", "parity", "gla", 0, 0.0, num_householder=1)
+        self.make_run("table/S3", "S3", 2, 0, 400)
+        page = self.folder / "table.html"
+        result = dp("report", self.folder / "table", "--out", page)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        seen = self.look(page, quick=True, looks=["light", "dark", "phone"], name="languages")
+        self.check_looks(seen, page)
+        for look in seen["looks"].values():
+            charts = look["charts"]
+            # Three tasks: two models of three seeds with their medians, and lines of one seed. Then S3.
+            self.assertEqual([chart["title"] for chart in charts[:4]], ["mod-arith", "mod-arith-brackets", "parity", "S3"])
+            self.assertEqual([chart["lines"] for chart in charts[:3]], [9, 9, 10])
+            self.assertTrue(all(chart["dashed"] == 1 for chart in charts[:3]), charts)
+            self.assertIn("DeltaProduct_2 [-1,1]", charts[0]["legend"])
+        text = page.read_text()
+        row = re.search('(?s)<tr><td data-value="DeltaProduct_2 \\[-1,1\\]">.*?</tr>', text)[0]
+        cells = re.findall("<b>([0-9.]+)</b>", row)
+        self.assertEqual(cells, [f"{best[task, 2]:.3f}" for task in ("parity", "mod-arith", "mod-arith-brackets")])
+        for figure in ("0.896", "0.887", "0.329"):
+            self.assertIn(f">{figure}</td>", row)
+        self.assertIn("parity, scaled accuracy: sLSTM 1.000 (paper: 1.000), DeltaProduct_4", seen["text"].replace("\u00a0", " "))
+        self.assertIn("./dp train mod-arith --min-length 3 --model slstm ", html.unescape(text))
+
+    def test_only_formal_languages(self):
+        self.make_language_run("only", "parity", "transformer", 0, 0.02, num_householder=1)
+        page = self.folder / "only.html"
+        self.assertEqual(dp("report", self.folder / "only", "--out", page).returncode, 0)
+        seen = self.look(page, quick=True)
+        self.assertEqual(seen["problems"], [])
+        self.assertNotIn("Accuracy by length", seen["text"])
+        self.assertIn("Formal languages, beside the paper", seen["text"])
+
     def look(self, page, **more):
         """What the browser has to say about a page: see report_test.mjs."""
         if not BROWSER:

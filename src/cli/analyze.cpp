@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/analysis_text.h"
 #include "cli/command.h"
+#include "io/model_name.h"
 #include "nn/pretrained.h"
 #include "report/analysis_page.h"
 #include "train/run.h"
@@ -45,13 +46,17 @@ int analyze(AnalyzeOptions& options) {
   const RunConfig run = read_run_config(options.model);
   const auto task = std::dynamic_pointer_cast<const WordProblem>(make_task(run));
   if (!task)
-    throw InputError(quote(options.model) +
-                     " is no run of a word problem, and no other is analysed");
+    throw InputError(quote(options.model) + " is a run of " + task_name(run.task) +
+                     ", and only word problems are analysed");
+  const std::string architecture = architecture_name(run.model);
+  if (architecture.find("Delta") == std::string::npos)
+    throw InputError(quote(options.model) + " is a run of " + architecture +
+                     ", and only DeltaProduct and DeltaNet are analysed");
   const LanguageModel model = load_model(options.model);
   if (options.analysis.length == 0) options.analysis.length = run.training.length;
   const ModelConfig& config = model.config();
   std::printf("%s, %zu elements; %ld layer%s of %ld heads with %ld factors per token\n\n",
-              run.task.group.c_str(), task->alphabet().size(), config.num_hidden_layers,
+              task->options().group.c_str(), task->alphabet().size(), config.num_hidden_layers,
               config.num_hidden_layers == 1 ? "" : "s", config.value_heads(),
               config.num_householder);
   std::fflush(stdout);

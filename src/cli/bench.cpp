@@ -21,6 +21,7 @@ Run add_bench(CLI::App& app) {
   const std::vector<std::pair<CLI::App*, Run>> benchmarks = {
       add(app, "op", "the operator against sgemm, per shape, and one decoding step", add_bench_op),
       add(app, "train", "training steps against their matrix products alone", add_bench_train),
+      add(app, "rivals", "training steps of the rival models against DeltaNet's", add_bench_rivals),
       add(app, "decode", "generating tokens against this machine's memory bandwidth",
           add_bench_decode)};
   return [benchmarks] {

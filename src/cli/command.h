@@ -18,6 +18,7 @@ using Run = std::function<int()>;
 #undef DP_SCRIPT_COMMAND
 Run add_bench_op(CLI::App& app);
 Run add_bench_train(CLI::App& app);
+Run add_bench_rivals(CLI::App& app);
 Run add_bench_decode(CLI::App& app);
 
 /// --json FILE

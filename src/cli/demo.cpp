@@ -107,7 +107,7 @@ int demo(const DemoOptions& options) {
   nlohmann::ordered_json result = {{"training_length", 128}};
   std::map<std::string, double> longest;
   for (const SweepRun& run : sweep.runs) {
-    const std::map<int64_t, double> accuracies = sequence_accuracies(out / run.name);
+    const std::map<int64_t, double> accuracies = result_of(out / run.name).accuracies;
     print_bars(run.name, accuracies);
     for (const auto& [length, accuracy] : accuracies)
       result[run.name][std::to_string(length)] = accuracy;

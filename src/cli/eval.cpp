@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "cli/command.h"
 #include "nn/pretrained.h"
 #include "theory/problem_task.h"
@@ -18,48 +19,93 @@ using nlohmann::ordered_json;
 
 struct EvalOptions {
   std::string model;
-  std::vector<int64_t> lengths = {128, 256, 512};
+  std::vector<int64_t> lengths;
   EvaluationOptions evaluation;
   JsonOption json;
   ThreadsOption threads;
 };
 
+struct Subject {
+  std::shared_ptr<const Task> task;
+  std::string name;
+  int64_t training_length = 0;  // 0: compiled
+};
+
+Subject subject_of(const std::string& model) {
+  if (theory::is_compiled(model)) {
+    theory::Problem problem = theory::load_problem(model);
+    const std::string name = problem.name;
+    return {std::make_shared<theory::ProblemTask>(std::move(problem)), name};
+  }
+  const RunConfig run = read_run_config(model);
+  return {make_task(run.task), describe_task(run.task), run.training.length};
+}
+
+void print_heading(const Subject& subject, int64_t sequences, const char* of) {
+  std::printf("%s, %ld test sequences%s, %s\n\n", subject.name.c_str(), sequences, of,
+              subject.training_length == 0
+                  ? "compiled"
+                  : ("trained on length " + std::to_string(subject.training_length)).c_str());
+}
+
+ordered_json eval_by_position(const LanguageModel& model, const Subject& subject,
+                              const std::vector<int64_t>& lengths,
+                              const EvaluationOptions& options) {
+  const Accuracy accuracy =
+      evaluate(model, *subject.task, *std::ranges::max_element(lengths), options);
+  print_heading(subject, accuracy.sequences, "");
+  std::printf("%8s  %18s  %15s\n", "length", "sequences right", "answers right");
+  auto rows = ordered_json::array();
+  for (const EvalReport& report : reports_at(accuracy, lengths)) {
+    std::printf("%8ld  %18.4f  %15.4f\n", report.length, report.sequence_accuracy,
+                report.token_accuracy);
+    rows.push_back(to_json(report));
+  }
+  return {{"lengths", rows},
+          {"sequences", accuracy.sequences},
+          {"training_length", subject.training_length},
+          {"by_position",
+           {{"token_accuracy", accuracy.by_position}, {"sequence_accuracy", accuracy.all_right}}}};
+}
+
+// Of a task that asks once.
+ordered_json eval_by_length(const LanguageModel& model, const Subject& subject,
+                            const std::vector<int64_t>& lengths, const EvaluationOptions& options) {
+  const std::vector<EvalReport> reports = evaluate_lengths(model, *subject.task, lengths, options);
+  const double mean = *mean_scaled_accuracy(reports);
+  print_heading(subject, options.sequences, " of each length");
+  std::printf("%8s  %18s  %15s\n", "length", "sequences right", "scaled accuracy");
+  auto rows = ordered_json::array();
+  for (const EvalReport& report : reports) {
+    std::printf("%8ld  %18.4f  %15.4f\n", report.length, report.sequence_accuracy,
+                *report.scaled_accuracy);
+    rows.push_back(to_json(report));
+  }
+  std::printf("%8s  %18s  %15.4f\n\n", "mean", "", mean);
+  std::printf(
+      "Scaled accuracy is 0 where a model is right as often as by guessing, %g, and 1 where "
+      "it always is.\n",
+      subject.task->chance());
+  return {{"lengths", rows},
+          {"mean_scaled_accuracy", mean},
+          {"sequences", options.sequences},
+          {"training_length", subject.training_length}};
+}
+
 int eval(const EvalOptions& options) {
   options.json.check();
   options.threads.apply();
-  const bool compiled = theory::is_compiled(options.model);
-  std::shared_ptr<const Task> task;
-  std::string name;
-  int64_t training_length = 0;
-  if (compiled) {
-    theory::Problem problem = theory::load_problem(options.model);
-    name = problem.name;
-    task = std::make_shared<theory::ProblemTask>(std::move(problem));
-  } else {
-    const RunConfig run = read_run_config(options.model);
-    name = run.task.group, training_length = run.training.length, task = make_task(run);
-  }
+  const Subject subject = subject_of(options.model);
+  std::vector<int64_t> lengths = options.lengths;
+  if (lengths.empty()) lengths = default_lengths(*subject.task);
+  for (const int64_t length : lengths)
+    if (length < subject.task->shortest())
+      throw InputError("--lengths: expected at least " + std::to_string(subject.task->shortest()) +
+                       " for " + subject.name + ", found " + std::to_string(length));
   const LanguageModel model = load_model(options.model);
-  const Accuracy accuracy =
-      evaluate(model, *task, *std::ranges::max_element(options.lengths), options.evaluation);
-  std::printf(
-      "%s, %ld test sequences, %s\n\n", name.c_str(), accuracy.sequences,
-      compiled ? "compiled" : ("trained on length " + std::to_string(training_length)).c_str());
-  std::printf("%8s  %18s  %15s\n", "length", "sequences right", "answers right");
-  auto rows = ordered_json::array();
-  for (const int64_t length : options.lengths) {
-    const double sequences = accuracy.sequence_accuracy(length),
-                 tokens = accuracy.token_accuracy(length);
-    std::printf("%8ld  %18.4f  %15.4f\n", length, sequences, tokens);
-    rows.push_back(
-        {{"length", length}, {"sequence_accuracy", sequences}, {"token_accuracy", tokens}});
-  }
-  options.json.write(
-      {{"lengths", rows},
-       {"sequences", accuracy.sequences},
-       {"training_length", training_length},
-       {"by_position",
-        {{"token_accuracy", accuracy.by_position}, {"sequence_accuracy", accuracy.all_right}}}});
+  options.json.write(subject.task->asks_once()
+                         ? eval_by_length(model, subject, lengths, options.evaluation)
+                         : eval_by_position(model, subject, lengths, options.evaluation));
   return 0;
 }
 
@@ -71,11 +117,14 @@ Run add_eval(CLI::App& app) {
                  "directory of a run, one of its checkpoints, or a compiled model")
       ->type_name("DIR")
       ->required();
-  app.add_option("--lengths", options->lengths, "lengths to report")
+  app.add_option(
+         "--lengths", options->lengths,
+         "lengths to report (default: 128,256,512; of tasks that ask once, eight from 40 to "
+         "256)")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
-  app.add_option("--sequences", options->evaluation.sequences, "test sequences")
+      ->check(CLI::Range(1, 1 << 24));
+  app.add_option("--sequences", options->evaluation.sequences,
+                 "test sequences; of tasks that ask once, so many of each length")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   app.add_option("--batch", options->evaluation.batch_size, "sequences at once")

@@ -1,28 +1,38 @@
 // dp info: what a model is made of and what it costs.
 #include <CLI/App.hpp>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/model_path.h"
+#include "io/model_name.h"
+#include "nn/language_model.h"
 #include "nn/model_size.h"
 
 namespace dp::cli {
 namespace {
 
-std::string describe(const ModelConfig& c) {
-  std::string text = c.use_forget_gate ? "Gated DeltaProduct" : "DeltaProduct";
-  text += "_" + std::to_string(c.num_householder);
-  text += c.allow_neg_eigval ? " [-1,1]" : " [0,1]";
-  text += ", " + std::to_string(c.num_hidden_layers) + " layers of width " +
-          std::to_string(c.hidden_size) + ", " + std::to_string(c.num_heads) + " heads of " +
-          std::to_string(c.head_dim);
+std::string describe_heads(const ModelConfig& c) {
+  if (c.model_type == "mamba")
+    return std::to_string(std::llround(static_cast<double>(c.hidden_size) * c.expand)) +
+           " channels of " + std::to_string(c.state_size) + " states";
+  std::string text = std::to_string(c.num_heads) + " heads of " + std::to_string(c.head_dim);
+  if (c.model_type == "slstm") return text;
   if (c.value_heads() != c.num_heads)
     text += " (" + std::to_string(c.value_heads()) + " of values)";
   if (c.value_head_dim() != c.head_dim) text += " x " + std::to_string(c.value_head_dim());
-  text += ", MLP " + std::to_string(c.mlp_width());
-  text += c.use_short_conv ? ", convolution " + std::to_string(c.conv_size) : ", no convolution";
-  text += c.use_output_gate ? ", output gate" : ", no output gate";
+  return text;
+}
+
+std::string describe(const ModelConfig& c) {
+  std::string text = model_name(c) + ", " + std::to_string(c.num_hidden_layers) +
+                     " layers of width " + std::to_string(c.hidden_size) + ", " +
+                     describe_heads(c) + ", MLP " + std::to_string(c.mlp_width());
+  if (c.model_type != "transformer")
+    text += c.use_short_conv ? ", convolution " + std::to_string(c.conv_size) : ", no convolution";
+  if (c.model_type != "transformer" && c.model_type != "mamba" && c.model_type != "slstm")
+    text += c.use_output_gate ? ", output gate" : ", no output gate";
   return text + ", vocabulary " + std::to_string(c.vocab_size) +
          (c.tie_word_embeddings ? ", tied" : "");
 }
@@ -37,22 +47,31 @@ int info(const std::string& model, const JsonOption& json) {
                 100.0 * static_cast<double>(count) / static_cast<double>(size.parameters()));
   };
   row("embeddings", size.embeddings);
-  row("DeltaProduct layers", size.mixers);
+  row((architecture_name(config) + " layers").c_str(), size.mixers);
   row("MLPs", size.mlps);
   row("norms", size.norms);
   row(config.tie_word_embeddings ? "head (the embeddings)" : "head", size.head);
   std::printf("  %-22s %14ld  %s\n\n", "parameters", size.parameters(),
               format_count(static_cast<double>(size.parameters())).c_str());
-  std::printf("  %-22s %14ld  per sequence, at any length\n", "state bytes", size.state_bytes);
+  if (size.state_bytes_per_token > 0)
+    std::printf("  %-22s %14ld  per sequence and token: it grows\n", "cache bytes",
+                size.state_bytes_per_token);
+  else
+    std::printf("  %-22s %14ld  per sequence, at any length\n", "state bytes", size.state_bytes);
   std::printf("  %-22s %14ld  forward; training takes about three times that\n", "flops per token",
               size.flops_per_token);
+  if (size.state_bytes_per_token > 0)
+    std::printf("  %-22s %14ld  more for each token before it\n", "",
+                LanguageModel(config).recurrence_flops());
   json.write({{"embeddings", size.embeddings},
               {"mixers", size.mixers},
               {"mlps", size.mlps},
               {"norms", size.norms},
               {"head", size.head},
               {"parameters", size.parameters()},
+              {"model", model_name(config)},
               {"state_bytes", size.state_bytes},
+              {"state_bytes_per_token", size.state_bytes_per_token},
               {"flops_per_token", size.flops_per_token}});
   return 0;
 }

@@ -4,7 +4,9 @@
 
 #include <CLI/App.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include "base/error.h"
@@ -12,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/problem_of.h"
 #include "nn/pretrained.h"
+#include "train/run.h"
 
 namespace dp::cli {
 namespace {
@@ -20,7 +23,8 @@ constexpr const char* kPredictExplanation =
     "Reads one word per line, symbols separated by spaces, or without spaces if all are single "
     "characters. Prints a\n"
     "line for each: the group element or state after every symbol, and for a language accept or "
-    "reject at the end.\n"
+    "reject at the end;\n"
+    "of models trained on parity or arithmetic the answer.\n"
     "  ./dp compile group S3 --out models/s3 && echo '(1 2) (2 3)' | ./dp predict models/s3\n"
     "  ./dp compile regex '(ab)*' --out models/ab && echo abab | ./dp predict models/ab";
 
@@ -29,14 +33,11 @@ struct PredictOptions {
   ThreadsOption threads;
 };
 
-// The tokens that a model answers after BOS and after each symbol.
-std::vector<int64_t> answers(const LanguageModel& model, const theory::Problem& problem,
-                             const std::vector<int32_t>& word) {
+// The tokens that a model answers after each.
+std::vector<int64_t> answers(const LanguageModel& model, const std::vector<int64_t>& tokens) {
   constexpr size_t kAtOnce = 4096;
   const c10::InferenceMode guard;
-  std::vector<int64_t> tokens = {problem.bos}, result;
-  for (const int32_t symbol : word)
-    tokens.push_back(problem.symbol_tokens[static_cast<size_t>(symbol)]);
+  std::vector<int64_t> result;
   ModelState state;
   for (size_t done = 0; done < tokens.size(); done += kAtOnce) {
     const size_t count = std::min(kAtOnce, tokens.size() - done);
@@ -52,8 +53,39 @@ std::vector<int64_t> answers(const LanguageModel& model, const theory::Problem& 
   return result;
 }
 
+// Of a task that asks once: the answer after the last symbol.
+int predict_once(const FormalLanguage& task, const std::string& name, const LanguageModel& model) {
+  std::map<char, int64_t> tokens;  // PAD is for batches
+  for (int64_t token = 0; token < task.pad(); ++token) tokens[task.token_name(token)[0]] = token;
+  std::string line;
+  for (int64_t number = 1; std::getline(std::cin, line); ++number) {
+    std::vector<int64_t> word;
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == ' ' || line[i] == '\t' || line[i] == '\r') continue;
+      const auto found = tokens.find(line[i]);
+      if (found == tokens.end())
+        throw InputError("line " + std::to_string(number) + ", column " + std::to_string(i + 1) +
+                         ": " + quote(line.substr(i, 1)) + " is no symbol of " + name);
+      word.push_back(found->second);
+    }
+    if (tokens.contains('=') && (word.empty() || word.back() != tokens['=']))
+      word.push_back(tokens['=']);
+    if (word.empty())
+      throw InputError("line " + std::to_string(number) + " is empty, expected symbols of " + name);
+    std::printf("%s\n", task.token_name(answers(model, word).back()).c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 int predict(const PredictOptions& options) {
   options.threads.apply();
+  if (!theory::is_compiled(options.model) &&
+      std::filesystem::exists(std::filesystem::path(options.model) / "run.json")) {
+    const RunConfig run = read_run_config(options.model);
+    if (const auto task = std::dynamic_pointer_cast<const FormalLanguage>(make_task(run.task)))
+      return predict_once(*task, task_name(run.task), load_model(options.model));
+  }
   const theory::Problem problem = problem_of(options.model);
   const LanguageModel model = load_model(options.model);
   std::vector<int32_t> states(static_cast<size_t>(problem.vocab_size), -1);  // by token
@@ -62,7 +94,10 @@ int predict(const PredictOptions& options) {
   std::string line;
   for (int64_t number = 1; std::getline(std::cin, line); ++number) {
     const auto word = parse_word(problem, line, "line " + std::to_string(number));
-    const auto tokens = answers(model, problem, word);
+    std::vector<int64_t> input = {problem.bos};
+    for (const int32_t symbol : word)
+      input.push_back(problem.symbol_tokens[static_cast<size_t>(symbol)]);
+    const auto tokens = answers(model, input);
     std::string text;
     int32_t state = -1;
     for (size_t i = 0; i < tokens.size(); ++i) {

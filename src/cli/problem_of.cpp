@@ -31,10 +31,14 @@ theory::Problem problem_of(const std::filesystem::path& directory) {
         quote(directory.string()) +
         " has neither compiled.json nor run.json: expected a model of dp compile or dp train");
   const RunConfig run = read_run_config(directory);
-  if (run.task.tokens_per_element != 1)
+  const auto* word = std::get_if<WordProblemOptions>(&run.task);
+  if (!word)
+    throw InputError(quote(directory.string()) + " is a run of " + task_name(run.task) +
+                     ": expected one of a word problem, or a compiled model");
+  if (word->tokens_per_element != 1)
     throw InputError(quote(directory.string()) +
                      " spreads elements over several tokens, which is not supported here");
-  const WordProblem task(run.task);
+  const WordProblem task(*word);
   return theory::group_problem(task.group(), {task.alphabet().begin(), task.alphabet().end()});
 }
 

@@ -19,19 +19,27 @@ struct SweepOptions {
   JsonOption json;
 };
 
-void print_table(const Sweep& sweep, const fs::path& out, const SweepRunner& runner) {
+// The runs of tasks that ask once, or all others.
+void print_table(const Sweep& sweep, const fs::path& out, const SweepRunner& runner,
+                 bool asks_once) {
+  std::vector<const SweepRun*> runs;
   size_t width = 4;
-  for (const SweepRun& run : sweep.runs) width = std::max(width, run.name.size());
-  std::printf("\n%-*s  sequences right at length\n", static_cast<int>(width), "run");
   for (const SweepRun& run : sweep.runs) {
-    std::printf("%-*s", static_cast<int>(width), run.name.c_str());
-    const std::map<int64_t, double> found = sequence_accuracies(out / run.name);
-    if (runner.failures().contains(run.name))
+    if ((run.task != "word-problem") != asks_once) continue;
+    runs.push_back(&run);
+    width = std::max(width, run.name.size());
+  }
+  if (runs.empty()) return;
+  std::printf("\n%-*s  %s\n", static_cast<int>(width), "run",
+              asks_once ? "scaled accuracy: mean, and at length" : "sequences right at length");
+  for (const SweepRun* run : runs) {
+    std::printf("%-*s", static_cast<int>(width), run->name.c_str());
+    const SweepResult result = result_of(out / run->name);
+    if (runner.failures().contains(run->name))
       std::printf("  failed");
-    else if (found.empty())
+    else if (result.accuracies.empty())
       std::printf("  not finished");
-    for (const auto& [length, accuracy] : found) std::printf("  %ld: %.4f", length, accuracy);
-    std::printf("\n");
+    std::printf("%s\n", to_text(result).c_str());
   }
 }
 
@@ -45,7 +53,7 @@ int sweep(const SweepOptions& options) {
   std::printf("%zu runs, %d at a time, into %s\n", plan.runs.size(), jobs, out.c_str());
   SweepRunner runner(plan, out);
   const bool whole = runner.run(jobs);
-  print_table(plan, out, runner);
+  for (const bool asks_once : {false, true}) print_table(plan, out, runner, asks_once);
   options.json.write(nlohmann::ordered_json::parse(summarise(plan, out, runner.failures())));
   if (!whole) {
     std::printf("stopped; the same command goes on\n");

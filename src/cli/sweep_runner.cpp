@@ -28,9 +28,9 @@ using nlohmann::ordered_json;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-std::vector<std::string> training_command(const std::string& program, const Sweep& sweep,
-                                          const SweepRun& run, const fs::path& out) {
-  std::vector<std::string> words = {program, "train", sweep.task};
+std::vector<std::string> training_command(const std::string& program, const SweepRun& run,
+                                          const fs::path& out) {
+  std::vector<std::string> words = {program, "train", run.task};
   for (const auto& [option, value] : run.options) {
     if (value == "false") continue;
     std::string& word = words.emplace_back("--").append(option);
@@ -43,20 +43,20 @@ std::vector<std::string> training_command(const std::string& program, const Swee
 
 std::vector<std::string> evaluation_command(const std::string& program, const Sweep& sweep,
                                             const fs::path& out) {
+  std::vector<std::string> words = {program,
+                                    "eval",
+                                    out.string(),
+                                    "--sequences",
+                                    std::to_string(sweep.eval_sequences),
+                                    "--threads",
+                                    "1",
+                                    "--json",
+                                    (out / "eval.json").string()};
   std::string lengths;
   for (const int64_t length : sweep.eval_lengths)
     lengths.append(lengths.empty() ? "" : ",").append(std::to_string(length));
-  return {program,
-          "eval",
-          out.string(),
-          "--lengths",
-          lengths,
-          "--sequences",
-          std::to_string(sweep.eval_sequences),
-          "--threads",
-          "1",
-          "--json",
-          (out / "eval.json").string()};
+  if (!lengths.empty()) words.insert(words.end(), {"--lengths", lengths});
+  return words;
 }
 
 // Output goes to the end of `log`.
@@ -124,27 +124,46 @@ void write_report_of(const fs::path& out) {
   }
 }
 
-std::map<int64_t, double> sequence_accuracies(const fs::path& run) {
-  std::map<int64_t, double> found;
+SweepResult result_of(const fs::path& run) {
+  SweepResult result;
   const ordered_json eval = read_json(run / "eval.json");
-  if (!eval.is_object() || !eval.contains("lengths")) return found;
+  if (!eval.is_object() || !eval.contains("lengths")) return result;
+  if (eval.contains("mean_scaled_accuracy"))
+    result.mean_scaled = eval.value("mean_scaled_accuracy", 0.0);
+  const char* field = result.mean_scaled ? "scaled_accuracy" : "sequence_accuracy";
   for (const ordered_json& row : eval["lengths"])
-    found[row.value("length", int64_t{0})] = row.value("sequence_accuracy", 0.0);
-  return found;
+    result.accuracies[row.value("length", int64_t{0})] = row.value(field, 0.0);
+  return result;
+}
+
+std::string to_text(const SweepResult& result) {
+  std::string text;
+  char part[64];
+  if (result.mean_scaled) {
+    std::snprintf(part, sizeof part, "  mean %.4f ", *result.mean_scaled);
+    text = part;
+  }
+  for (const auto& [length, accuracy] : result.accuracies) {
+    std::snprintf(part, sizeof part, "  %ld: %.4f", length, accuracy);
+    text += part;
+  }
+  return text;
 }
 
 std::string summarise(const Sweep& sweep, const fs::path& out,
                       const std::map<std::string, std::string>& failures) {
   auto runs = ordered_json::array();
   for (const SweepRun& run : sweep.runs) {
-    ordered_json entry = {{"name", run.name}, {"options", options_of(run)}};
+    ordered_json entry = {{"name", run.name}, {"task", run.task}, {"options", options_of(run)}};
     if (const std::optional<Standing> now = standing_of(out / run.name)) {
       entry["steps"] = now->step;
       entry["tokens"] = now->tokens;
       entry["seconds"] = now->seconds;
     }
     const ordered_json eval = read_json(out / run.name / "eval.json");
-    if (eval.is_object() && eval.contains("lengths")) entry["lengths"] = eval["lengths"];
+    if (eval.is_object())
+      for (const char* field : {"lengths", "mean_scaled_accuracy"})
+        if (eval.contains(field)) entry[field] = eval[field];
     if (failures.contains(run.name)) entry["failed"] = failures.at(run.name);
     runs.push_back(std::move(entry));
   }
@@ -159,7 +178,9 @@ SweepRunner::SweepRunner(const Sweep& sweep, fs::path out)
     for (const ordered_json& run : before["runs"])
       for (const SweepRun& planned : sweep_.runs)
         if (run.value("name", "") == planned.name && run.contains("options") &&
-            run["options"] != options_of(planned) && fs::exists(out_ / planned.name))
+            (run["options"] != options_of(planned) ||
+             run.value("task", planned.task) != planned.task) &&
+            fs::exists(out_ / planned.name))
           throw InputError("run " + quote(planned.name) + " in " + quote(out_.string()) +
                            " has other options than now; remove it or choose another --out");
   write_file_atomically(out_ / "sweep.json", summarise(sweep_, out_, {}));
@@ -170,8 +191,7 @@ bool SweepRunner::finished(const SweepRun& run) const {
 }
 
 void SweepRunner::train(const SweepRun& run) {
-  running_[start(training_command(program_, sweep_, run, out_ / run.name), log(run))] = {&run,
-                                                                                         true};
+  running_[start(training_command(program_, run, out_ / run.name), log(run))] = {&run, true};
 }
 
 void SweepRunner::evaluate(const SweepRun& run) {
@@ -252,13 +272,8 @@ bool SweepRunner::run(int jobs) {
       if (job.empty() || !ended(job.mapped(), status) || interrupted) continue;
       ++done_;
       const std::string& name = job.mapped().run->name;
-      std::string text;
-      for (const auto& [length, accuracy] : sequence_accuracies(out_ / name)) {
-        char part[64];
-        std::snprintf(part, sizeof part, "  %ld: %.4f", length, accuracy);
-        text += part;
-      }
-      progress.say(name + (failures_.contains(name) ? " failed: " + failures_[name] : ":" + text));
+      progress.say(name + (failures_.contains(name) ? " failed: " + failures_[name]
+                                                    : ":" + to_text(result_of(out_ / name))));
     }
   }
   sigaction(SIGINT, &before, nullptr);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,12 +50,20 @@ class SweepRunner {
 };
 
 /// What is known of all runs, as out/sweep.json has it:
-/// {"runs": [{"name", "options", "steps", "tokens", "seconds", "lengths", "failed"}]}
+/// {"runs": [{"name", "task", "options", "steps", "tokens", "seconds", "lengths", "mean_scaled_accuracy",
+/// "failed"}]}
 std::string summarise(const Sweep& sweep, const std::filesystem::path& out,
                       const std::map<std::string, std::string>& failures);
 
-/// A run's sequence accuracies by length, from its eval.json; empty without one.
-std::map<int64_t, double> sequence_accuracies(const std::filesystem::path& run);
+/// A run's eval.json.
+struct SweepResult {
+  std::map<int64_t, double> accuracies;  // by length: scaled ones if there is a mean of these,
+  std::optional<double> mean_scaled;     // otherwise of sequences
+};
+/// Empty without the file.
+SweepResult result_of(const std::filesystem::path& run);
+/// "  128: 1.0000  256: 0.9980", with the mean before them if there is one.
+std::string to_text(const SweepResult& result);
 
 /// out/report.html about all runs in `out`; if there cannot be one, says why.
 void write_report_of(const std::filesystem::path& out);

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "base/timer.h"
@@ -121,6 +122,22 @@ TrainTiming time_training(const TrainShape& shape, double seconds) {
     alone.time([&] { products.run(); });
   } while (timer.seconds() < seconds);
   return {1e3 * step.seconds(), 1e3 * alone.seconds()};
+}
+
+std::vector<double> time_steps(const std::vector<TrainShape>& shapes, double seconds) {
+  std::vector<std::unique_ptr<Training>> trainings;
+  for (const TrainShape& shape : shapes) {
+    trainings.push_back(std::make_unique<Training>(shape));
+    trainings.back()->step();
+  }
+  std::vector<BestTime> times(shapes.size());
+  const Timer timer;
+  do {
+    for (size_t i = 0; i < shapes.size(); ++i) times[i].time([&] { trainings[i]->step(); });
+  } while (timer.seconds() < seconds);
+  std::vector<double> ms;
+  for (const BestTime& time : times) ms.push_back(1e3 * time.seconds());
+  return ms;
 }
 
 }  // namespace dp::cli

@@ -1,6 +1,7 @@
 // A training step's time beside that of its matrix products alone.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "io/model_config.h"
 
@@ -19,5 +20,8 @@ struct TrainTiming {
 
 /// The two take turns for about so many seconds; the best of each counts.
 TrainTiming time_training(const TrainShape& shape, double seconds);
+
+/// Step times in ms of several models, which take turns for about so many seconds; the best of each counts.
+std::vector<double> time_steps(const std::vector<TrainShape>& shapes, double seconds);
 
 }  // namespace dp::cli

@@ -124,7 +124,8 @@ void Session::restore(const std::filesystem::path& path) {
       MixerState& layer = state.layers.emplace_back();
       for (const auto& [name, shape] : shapes[i]) {
         std::vector<int64_t> with_sequence = {1};
-        with_sequence.insert(with_sequence.end(), shape.begin(), shape.end());
+        for (const int64_t length : shape)
+          with_sequence.push_back(length == kPerToken ? tokens_seen : length);
         layer[name] = load_part(file, entry_name(i, name), with_sequence);
       }
     }

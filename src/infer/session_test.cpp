@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "infer/generate.h"
+#include "nn/baselines/test_rivals.h"
 #include "nn/test_models.h"
 
 namespace dp {
@@ -29,7 +30,9 @@ double error(const at::Tensor& got, const at::Tensor& want) {
 constexpr double kTolerance = 1e-4;  // of logits, absolute, as for the golden models
 
 TEST(Session, OneByOneEqualsAllAtOnceForEveryCombinationOfOptions) {
-  for (const ModelConfig& config : every_config()) {
+  std::vector<ModelConfig> configs = every_config();
+  for (const ModelConfig& rival : rival_configs()) configs.push_back(rival);
+  for (const ModelConfig& config : configs) {
     SCOPED_TRACE(describe(config));
     const auto model = shared_model(config);
     const std::vector<int64_t> ids = tokens(config, 19);
@@ -89,8 +92,8 @@ class SessionFile : public testing::Test {
 };
 
 TEST_F(SessionFile, RestoringGoesOnToTheBit) {
-  for (const int i : {0, 5, 10, 15}) {
-    const ModelConfig config = test_configs()[i];
+  for (const ModelConfig& config : test_configs_and_rivals()) {
+    SCOPED_TRACE(describe(config));
     const auto model = shared_model(config);
     Session session(model);
     session.feed(tokens(config, 11));

@@ -18,8 +18,22 @@ namespace fs = std::filesystem;
 constexpr int64_t kLargest = int64_t{1} << 24;  // of any size: products of two fit in 64 bits
 constexpr int64_t kMostLayers = 100000;
 constexpr uintmax_t kLargestFile = 16 << 20;
-constexpr const char* kModelTypes[] = {"gated_deltaproduct", "gated_delta_product"};
-constexpr const char* kArchitecture = "GatedDeltaProductForCausalLM";
+constexpr const char* kModelTypes[] = {"gated_deltaproduct",
+                                       "gated_delta_product",
+                                       "delta_net",
+                                       "gated_deltanet",
+                                       "transformer",
+                                       "gla",
+                                       "mamba",
+                                       "mlstm",
+                                       "slstm",
+                                       "rwkv7_product"};
+// The class that Python would make of a file, for types that fla has.
+constexpr std::pair<const char*, const char*> kArchitectures[] = {
+    {"gated_deltaproduct", "GatedDeltaProductForCausalLM"},
+    {"gated_delta_product", "GatedDeltaProductForCausalLM"},
+    {"delta_net", "DeltaNetForCausalLM"},
+    {"gated_deltanet", "GatedDeltaNetForCausalLM"}};
 constexpr const char* kWeightTypes[] = {"float32", "bfloat16", "float16"};
 
 /// Takes fields out of a JSON object one by one; what is left over is nobody's.
@@ -91,8 +105,11 @@ class Fields {
       const auto same = [&](const char* name) { return *found == name; };
       if (std::ranges::none_of(allowed, same)) {
         std::string expected;
-        for (const char* name : allowed)
-          expected += (expected.empty() ? "\"" : " or \"") + std::string(name) + "\"";
+        for (const char* const& name : allowed)
+          expected += (&name == &allowed.front()  ? "\""
+                       : &name == &allowed.back() ? " or \""
+                                                  : ", \"") +
+                      std::string(name) + "\"";
         fail(field, expected);
       }
       value = found->get<std::string>();
@@ -150,7 +167,79 @@ void take_either(Fields& fields, const std::string& name, const std::string& oth
   value = has_other ? second : first;
 }
 
+bool is_delta_net(const ModelConfig& config) {
+  return config.model_type == "delta_net" || config.model_type == "gated_deltanet";
+}
+
+// fla's defaults where they differ from gated_deltaproduct's.
+void set_defaults_of_type(ModelConfig& config) {
+  if (config.model_type == "gated_deltanet") config.use_forget_gate = true;
+  if (config.model_type == "delta_net") {
+    config.num_hidden_layers = 24, config.num_heads = 16, config.head_dim = 128;
+    config.expand_v = 1, config.use_output_gate = false;
+  }
+}
+
+// fla gives DeltaNet's widths as multiples of the model's: K = expand_k D / H, V = expand_v D / H. Of its options
+// we have those that it trains with.
+void take_delta_net_fields(Fields& fields, ModelConfig& config) {
+  const auto take_width = [&](const char* name) {
+    double expand = 1;
+    fields.take(name, expand, 1e-6, 1e6);
+    const double all = static_cast<double>(config.hidden_size) * expand;
+    const int64_t width = std::llround(all / static_cast<double>(config.num_heads));
+    if (width < 1 || std::abs(static_cast<double>(width * config.num_heads) - all) > 1e-6 * all)
+      fields.fail_value(
+          "num_heads", std::to_string(config.num_heads),
+          "a divisor of hidden_size * " + std::string(name) + ", which is " + json(all).dump());
+    return width;
+  };
+  config.head_dim = take_width("expand_k");
+  config.expand_v =
+      static_cast<double>(take_width("expand_v")) / static_cast<double>(config.head_dim);
+  for (const auto& [name, value] :
+       {std::pair("qk_norm", json("l2")), std::pair("qk_activation", json("silu")),
+        std::pair("use_beta", json(true)), std::pair("use_output_norm", json(true))})
+    if (fields.has(name) && fields.left().at(name) != value) fields.fail(name, value.dump());
+}
+
+void take_fields_of_rival(Fields& fields, ModelConfig& config) {
+  if (config.model_type == "mamba") {
+    fields.take("state_size", config.state_size, 1);
+    fields.take("expand", config.expand, 1e-6, 1e6);
+  }
+  if (config.model_type == "gla") {
+    fields.take("gate_logit_normalizer", config.gate_logit_normalizer, 1e-6, 1e6);
+    fields.take("gate_low_rank_dim", config.gate_low_rank_dim, 1);
+  }
+  if (config.model_type == "rwkv7_product")
+    fields.take("gate_low_rank_dim", config.gate_low_rank_dim, 1);
+  if (config.model_type == "transformer") fields.take("rope_theta", config.rope_theta, 1.0, 1e12);
+}
+
+void put_fields_of_rival(const ModelConfig& config, json& object) {
+  if (config.model_type == "delta_net") {
+    const auto part = [&](int64_t width) {
+      return static_cast<double>(config.num_heads * width) /
+             static_cast<double>(config.hidden_size);
+    };
+    object.erase("head_dim");
+    object["expand_k"] = part(config.head_dim);
+    object["expand_v"] = part(config.value_head_dim());
+  }
+  if (config.model_type == "mamba") {
+    object["state_size"] = config.state_size;
+    object["expand"] = config.expand;
+  }
+  if (config.model_type == "gla") object["gate_logit_normalizer"] = config.gate_logit_normalizer;
+  if (config.model_type == "gla" || config.model_type == "rwkv7_product")
+    object["gate_low_rank_dim"] = config.gate_low_rank_dim;
+  if (config.model_type == "transformer") object["rope_theta"] = config.rope_theta;
+}
+
 }  // namespace
+
+std::span<const char* const> model_types() { return kModelTypes; }
 
 int64_t ModelConfig::value_head_dim() const {
   return std::llround(static_cast<double>(head_dim) * expand_v);
@@ -167,18 +256,22 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   ModelConfig config;
   if (!fields.has("model_type")) fields.fail("model_type", "\"gated_deltaproduct\"");
   fields.take("model_type", config.model_type, kModelTypes);
+  set_defaults_of_type(config);
   fields.take("vocab_size", config.vocab_size, 1);
   fields.take("hidden_size", config.hidden_size, 1);
   fields.take("num_hidden_layers", config.num_hidden_layers, 0, kMostLayers);
   fields.take("num_heads", config.num_heads, 1);
   fields.take("num_v_heads", config.num_v_heads, 1);
+  if (config.model_type == "delta_net") take_delta_net_fields(fields, config);
   fields.take("head_dim", config.head_dim, 1);
   fields.take("expand_v", config.expand_v, 1e-6, 1e6);
   fields.take("num_householder", config.num_householder, 1);
   fields.take("allow_neg_eigval", config.allow_neg_eigval);
   fields.take("use_forget_gate", config.use_forget_gate);
-  config.legacy_layout = fields.has("use_gate") && !fields.has("use_output_gate");
-  take_either(fields, "use_output_gate", "use_gate", true, config.use_output_gate);
+  config.legacy_layout =
+      !is_delta_net(config) && fields.has("use_gate") && !fields.has("use_output_gate");
+  take_either(fields, "use_output_gate", "use_gate", config.use_output_gate,
+              config.use_output_gate);
   fields.take("use_short_conv", config.use_short_conv);
   fields.take("conv_size", config.conv_size, 1);
   fields.take("conv_bias", config.conv_bias);
@@ -192,6 +285,7 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   if (fields.has("dtype")) config.dtype_field = "dtype";
   take_either(fields, "torch_dtype", "dtype", std::string("float32"), config.dtype,
               std::span<const char* const>(kWeightTypes));
+  take_fields_of_rival(fields, config);
   fields.require_null("attn", "a hybrid with attention layers");
   fields.require_null("attnres_block_size", "attention over residuals");
   if (fields.has("hidden_act")) {
@@ -224,6 +318,21 @@ void check_model_config(const ModelConfig& config, const std::string& origin) {
     fail("hidden_size * hidden_ratio is " +
          json(static_cast<double>(config.hidden_size) * config.hidden_ratio).dump() +
          ", expected at most " + std::to_string(kLargest));
+  if (is_delta_net(config) && config.num_householder != 1)
+    fail("num_householder is " + std::to_string(config.num_householder) +
+         ", expected 1: " + config.model_type + " has one factor per token");
+  if (config.model_type == "delta_net" && config.use_forget_gate)
+    fail("use_forget_gate is true, expected false: with a gate it is gated_deltanet");
+  if (config.model_type == "gated_deltanet" && !config.use_forget_gate)
+    fail("use_forget_gate is false, expected true: without a gate it is delta_net");
+  const double channels = static_cast<double>(config.hidden_size) * config.expand;
+  if (config.model_type == "mamba" && (channels < 1 || channels > static_cast<double>(kLargest) ||
+                                       std::abs(channels - std::round(channels)) > 1e-9 * channels))
+    fail("hidden_size * expand is " + json(channels).dump() +
+         ", expected a whole number from 1 to " + std::to_string(kLargest));
+  if (config.model_type == "transformer" && config.head_dim % 2 != 0)
+    fail("head_dim is " + std::to_string(config.head_dim) +
+         ", expected an even number: rotary embeddings turn pairs");
   if (!config.intermediate_size && config.mlp_width() < 1)
     fail("hidden_size * hidden_ratio leaves the MLP no width, expected at least 1");
 }
@@ -247,7 +356,9 @@ ModelConfig read_model_config(const fs::path& path) {
 std::string to_json(const ModelConfig& config) {
   json object = json::object();
   for (const auto& [name, value] : config.other_fields) object[name] = json::parse(value);
-  if (!object.contains("architectures")) object["architectures"] = {kArchitecture};
+  for (const auto& [type, architecture] : kArchitectures)
+    if (config.model_type == type && !object.contains("architectures"))
+      object["architectures"] = {architecture};
   object["model_type"] = config.model_type;
   object["vocab_size"] = config.vocab_size;
   object["hidden_size"] = config.hidden_size;
@@ -259,7 +370,8 @@ std::string to_json(const ModelConfig& config) {
   object["num_householder"] = config.num_householder;
   object["allow_neg_eigval"] = config.allow_neg_eigval;
   object["use_forget_gate"] = config.use_forget_gate;
-  object[config.legacy_layout ? "use_gate" : "use_output_gate"] = config.use_output_gate;
+  const bool older_name = config.legacy_layout || is_delta_net(config);
+  object[older_name ? "use_gate" : "use_output_gate"] = config.use_output_gate;
   object["use_short_conv"] = config.use_short_conv;
   object["conv_size"] = config.conv_size;
   if (config.conv_bias) object["conv_bias"] = true;
@@ -280,6 +392,7 @@ std::string to_json(const ModelConfig& config) {
   else
     object["eos_token_id"] = config.eos_token_ids;
   object[config.dtype_field] = config.dtype;
+  put_fields_of_rival(config, object);
   return object.dump(2) + "\n";
 }
 

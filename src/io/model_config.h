@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@ namespace dp {
 /// Field names and defaults are those of fla's configuration class: a field missing from a file
 /// takes the value given here. num_v_heads and conv_bias, which fla's layer knows and its
 /// configuration does not, are written only where they differ from the default.
+///
+/// model_type says which token mixer the blocks have: "gated_deltaproduct", or a rival of nn/baselines/
+/// ("delta_net", "gated_deltanet", "transformer", "gla", "mamba", "mlstm", "slstm", "rwkv7_product").
+/// Rivals use the fields that mean something to them; what only they know is at the end.
 struct ModelConfig {
   std::string model_type = "gated_deltaproduct";
   int64_t vocab_size = 32000;
@@ -39,6 +44,12 @@ struct ModelConfig {
   std::string dtype = "float32";            // of the weights in the file: or bfloat16, float16
   std::string dtype_field = "torch_dtype";  // or "dtype", as newer files call it
 
+  int64_t state_size = 16;            // of each channel of Mamba
+  double expand = 2;                  // Mamba's channels / D
+  int64_t gate_low_rank_dim = 16;     // rank of the gates' projections: GLA, RWKV-7
+  double gate_logit_normalizer = 16;  // GLA: log of the gate is divided by it
+  double rope_theta = 10000;          // Transformer: base of the rotary embedding's wave lengths
+
   /// The paper's own checkpoints: `use_gate` for use_output_gate, one tensor per factor.
   bool legacy_layout = false;
   /// Fields that mean nothing here: name -> value as JSON text. Written back as they came.
@@ -55,6 +66,9 @@ struct ModelConfig {
 
   bool operator==(const ModelConfig&) const = default;
 };
+
+/// Every model_type there is.
+std::span<const char* const> model_types();
 
 /// `file` is for error messages. Throws InputError that names the field at fault, what it holds and
 /// what was expected.

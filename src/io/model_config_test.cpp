@@ -102,8 +102,9 @@ TEST(ModelConfig, RefusesWrongFieldsByName) {
   EXPECT_EQ(error_of("{}"),
             "f.json: field 'model_type' is nothing, expected \"gated_deltaproduct\"");
   EXPECT_EQ(error_of(R"({"model_type": "llama"})"),
-            "f.json: field 'model_type' is '\"llama\"', expected \"gated_deltaproduct\" or "
-            "\"gated_delta_product\"");
+            "f.json: field 'model_type' is '\"llama\"', expected \"gated_deltaproduct\", "
+            "\"gated_delta_product\", \"delta_net\", \"gated_deltanet\", \"transformer\", \"gla\", "
+            "\"mamba\", \"mlstm\", \"slstm\" or \"rwkv7_product\"");
   EXPECT_EQ(error_of(with("num_heads", 0)),
             "f.json: field 'num_heads' is '0', expected an integer from 1 to 16777216");
   EXPECT_EQ(error_of(with("num_heads", 18446744073709551615u)),
@@ -119,7 +120,7 @@ TEST(ModelConfig, RefusesWrongFieldsByName) {
   EXPECT_EQ(error_of(with("hidden_act", "gelu")),
             "f.json: field 'hidden_act' is '\"gelu\"', expected \"swish\" or \"silu\"");
   EXPECT_EQ(error_of(with("torch_dtype", "int8")),
-            "f.json: field 'torch_dtype' is '\"int8\"', expected \"float32\" or \"bfloat16\" or "
+            "f.json: field 'torch_dtype' is '\"int8\"', expected \"float32\", \"bfloat16\" or "
             "\"float16\"");
   EXPECT_EQ(error_of(with("eos_token_id", "end")),
             "f.json: field 'eos_token_id' is '\"end\"', expected a token or a list of tokens");
@@ -145,7 +146,8 @@ TEST(ModelConfig, RefusesContradictions) {
 TEST(ModelConfig, RefusesWhatIsNoObject) {
   EXPECT_EQ(error_of("[1]"), "f.json: expected a JSON object, found array");
   EXPECT_TRUE(error_of("{\"a\": ").starts_with("f.json: the configuration is not valid JSON: "));
-  EXPECT_TRUE(error_of("{\"a\": 1e999}").starts_with("f.json: the configuration is not valid JSON"));
+  EXPECT_TRUE(
+      error_of("{\"a\": 1e999}").starts_with("f.json: the configuration is not valid JSON"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_EQ(error_of("{\"a\": " + deep + "}"),
             "f.json: the configuration nests values more than 64 deep");
@@ -156,6 +158,49 @@ TEST(ModelConfig, RefusesSizesWhoseProductsOverflow) {
                          "head_dim": 16777216, "num_householder": 16777216})")
                 .find("expected at most 16777216"),
             std::string::npos);
+}
+
+// As fla's DeltaNetConfig and GatedDeltaNetConfig write them.
+TEST(ModelConfig, ReadsFlasDeltaNets) {
+  const ModelConfig delta = parse_model_config(
+      R"({"model_type": "delta_net", "hidden_size": 64, "num_heads": 4, "expand_k": 2, "expand_v": 1,
+          "use_gate": true, "qk_norm": "l2"})",
+      "f");
+  EXPECT_EQ(delta.head_dim, 32);
+  EXPECT_EQ(delta.value_head_dim(), 16);
+  EXPECT_TRUE(delta.use_output_gate);
+  EXPECT_FALSE(delta.use_forget_gate);
+  EXPECT_FALSE(delta.legacy_layout);
+  EXPECT_EQ(delta.num_hidden_layers, 24);
+  EXPECT_EQ(to_json(parse_model_config(to_json(delta), "f")), to_json(delta));
+
+  const ModelConfig gated =
+      parse_model_config(R"({"model_type": "gated_deltanet", "allow_neg_eigval": true})", "f");
+  EXPECT_TRUE(gated.use_forget_gate && gated.use_output_gate && gated.allow_neg_eigval);
+  EXPECT_EQ(gated.value_head_dim(), 512);
+  EXPECT_EQ(to_json(parse_model_config(to_json(gated), "f")), to_json(gated));
+
+  EXPECT_EQ(
+      error_of(R"({"model_type": "delta_net", "hidden_size": 64, "num_heads": 5})"),
+      "f.json: field 'num_heads' is 5, expected a divisor of hidden_size * expand_k, which is "
+      "64.0");
+  EXPECT_EQ(error_of(R"({"model_type": "gated_deltanet", "num_householder": 2})"),
+            "f.json: num_householder is 2, expected 1: gated_deltanet has one factor per token");
+  EXPECT_EQ(error_of(R"({"model_type": "delta_net", "use_forget_gate": true})"),
+            "f.json: use_forget_gate is true, expected false: with a gate it is gated_deltanet");
+  EXPECT_EQ(error_of(R"({"model_type": "delta_net", "qk_norm": "sum"})"),
+            "f.json: field 'qk_norm' is '\"sum\"', expected \"l2\"");
+}
+
+TEST(ModelConfig, RivalsKeepTheirOwnFields) {
+  ModelConfig mamba = parse_model_config(
+      R"({"model_type": "mamba", "hidden_size": 10, "state_size": 7, "expand": 1.5})", "f");
+  EXPECT_EQ(mamba.state_size, 7);
+  EXPECT_EQ(parse_model_config(to_json(mamba), "f"), mamba);
+  EXPECT_EQ(error_of(R"({"model_type": "mamba", "hidden_size": 10, "expand": 1.25})"),
+            "f.json: hidden_size * expand is 12.5, expected a whole number from 1 to 16777216");
+  EXPECT_EQ(error_of(R"({"model_type": "transformer", "head_dim": 5, "expand_v": 1})"),
+            "f.json: head_dim is 5, expected an even number: rotary embeddings turn pairs");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // The (Gated) DeltaProduct layer, with the parameters and conventions of fla's GatedDeltaProduct.
 #pragma once
 #include "io/model_config.h"
+#include "nn/conv_stream.h"
+#include "nn/head_output.h"
 #include "nn/token_mixer.h"
 
 namespace dp {
@@ -16,20 +18,16 @@ class DeltaProductLayer final : public TokenMixer {
 
   at::Tensor forward(const at::Tensor& x, const MixerContext& context) const override;
   StateShapes state_shapes() const override;
+  int64_t recurrence_flops() const override;
   void list_parameters(const std::string& prefix, NamedParameters& list) override;
 
  private:
-  /// A projection with its convolution, if the layer has one.
-  struct Stream {
-    Parameter projection, conv_weight, conv_bias;
-  };
-  at::Tensor stream(const at::Tensor& x, const Stream& stream, const char* history, bool unit_heads,
-                    const MixerContext& context) const;
   at::Tensor log_gate(const at::Tensor& x) const;
 
   ModelConfig config_;
-  Stream q_, k_, v_;
-  Parameter b_proj_, a_proj_, A_log_, dt_bias_, g_proj_, o_norm_, o_proj_;
+  ConvStream q_, k_, v_;
+  Parameter b_proj_, a_proj_, A_log_, dt_bias_;
+  HeadOutput output_;
 };
 
 }  // namespace dp

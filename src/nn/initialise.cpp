@@ -23,6 +23,15 @@ at::Tensor fresh(const Parameter& parameter, double deviation, const at::Generat
       return x.zero_();
     case Init::kDecayRate:
       return x.uniform_(0, kLargestDecayRate, random).clamp_min_(1e-6).log_();
+    case Init::kStateIndex:
+      return x.copy_(at::arange(1, x.size(-1) + 1, at::kFloat).log_());
+    case Init::kDecayLogits:
+      return x.copy_(at::linspace(-6, -1, x.size(-1), at::kFloat));
+    case Init::kForgetBias: {
+      std::vector<int64_t> over_heads(static_cast<size_t>(x.dim()), 1);
+      over_heads[0] = x.size(0);
+      return x.copy_(at::linspace(3, 6, x.size(0), at::kFloat).view(over_heads));
+    }
     case Init::kTimeStep: {
       x.uniform_(0, 1, random);
       const double low = std::log(kShortestStep), high = std::log(kLongestStep);

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "nn/delta_product_layer.h"
 #include "ops/linear.h"
 #include "ops/rms_norm.h"
 #include "ops/swiglu.h"
@@ -47,7 +46,7 @@ class LanguageModel::Block {
       : eps_(config.norm_eps),
         mixer_norm_(norm_weight(config.hidden_size)),
         mlp_norm_(norm_weight(config.hidden_size)),
-        mixer_(std::make_unique<DeltaProductLayer>(config)) {
+        mixer_(make_token_mixer(config)) {
     gate_proj_.shape = up_proj_.shape = {config.mlp_width(), config.hidden_size};
     down_proj_.shape = {config.hidden_size, config.mlp_width()};
   }
@@ -60,6 +59,7 @@ class LanguageModel::Block {
   }
 
   StateShapes state_shapes() const { return mixer_->state_shapes(); }
+  int64_t recurrence_flops() const { return mixer_->recurrence_flops(); }
 
   void list_parameters(const std::string& prefix, NamedParameters& list) {
     list.push_back({prefix + "attn_norm.weight", &mixer_norm_});
@@ -103,6 +103,12 @@ std::vector<std::pair<std::string, at::Tensor>> LanguageModel::named_values() co
   for (const auto& [name, parameter] : const_cast<LanguageModel*>(this)->parameters())
     values.emplace_back(name, parameter->value);
   return values;
+}
+
+int64_t LanguageModel::recurrence_flops() const {
+  int64_t flops = 0;
+  for (const auto& block : blocks_) flops += block->recurrence_flops();
+  return flops;
 }
 
 std::vector<StateShapes> LanguageModel::state_shapes() const {

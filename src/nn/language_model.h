@@ -40,6 +40,7 @@ class LanguageModel {
   std::vector<std::pair<std::string, at::Tensor>> named_values() const;
 
   std::vector<StateShapes> state_shapes() const;  // of each layer, for one sequence
+  int64_t recurrence_flops() const;               // of all layers, see TokenMixer
 
   /// ids [B,T] int64 -> [B,T,D], the input of the head. Throws c10::ValueError for tokens outside the
   /// vocabulary.

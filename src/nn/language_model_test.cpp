@@ -1,6 +1,7 @@
 #include "nn/language_model.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -14,6 +15,22 @@ double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 /// Largest difference over the largest expected element.
 double error(const at::Tensor& got, const at::Tensor& want) {
   return largest(got.to(at::kDouble) - want.to(at::kDouble)) / largest(want);
+}
+
+/// What logits of these tokens may differ by in float32. Where a head reads next to nothing its norm magnifies
+/// rounding: how much the definition in float64 changes when weights do by float32's precision says how much.
+double tolerance(const LanguageModel& model, const at::Tensor& ids) {
+  const std::map<std::string, at::Tensor> weights = weights_of(model);
+  const at::Tensor want = reference_logits(model.config(), weights, ids);
+  const at::Generator random = at::detail::createCPUGenerator(5);
+  double change = 0;
+  for (int i = 0; i < 4; ++i) {
+    std::map<std::string, at::Tensor> moved;
+    for (const auto& [name, value] : weights)
+      moved[name] = value * (1 + 1.2e-7 * at::randn(value.sizes(), random, at::kDouble));
+    change = std::max(change, error(reference_logits(model.config(), moved, ids), want));
+  }
+  return std::max(1e-5, 10 * change);
 }
 
 struct ReferenceGradients {
@@ -39,7 +56,7 @@ ReferenceGradients reference_gradients(const LanguageModel& model, const at::Ten
 }
 
 TEST(LanguageModel, EqualsItsDefinitionInFloat64) {
-  for (const ModelConfig& config : test_configs()) {
+  for (const ModelConfig& config : test_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     const LanguageModel model = random_model(config);
     const at::Tensor ids = random_ids(config, 3, 37);
@@ -49,7 +66,7 @@ TEST(LanguageModel, EqualsItsDefinitionInFloat64) {
 }
 
 TEST(LanguageModel, GradientsEqualThoseOfItsDefinition) {
-  for (const ModelConfig& config : test_configs()) {
+  for (const ModelConfig& config : test_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     LanguageModel model = random_model(config);
     make_trainable(model);
@@ -75,7 +92,7 @@ TEST(LanguageModel, GradientsEqualThoseOfItsDefinition) {
 
 TEST(LanguageModel, StepsAndBlocksEqualTheWholeSequence) {
   const at::NoGradGuard no_grad;
-  for (const ModelConfig& config : test_configs()) {
+  for (const ModelConfig& config : test_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     const LanguageModel model = random_model(config);
     const at::Tensor ids = random_ids(config, 2, 21);
@@ -83,6 +100,7 @@ TEST(LanguageModel, StepsAndBlocksEqualTheWholeSequence) {
     ForwardOptions options;
     options.state = &whole;
     const at::Tensor want = model.logits(model.features(ids, options));
+    const double most = tolerance(model, ids);
     for (const int64_t block : {1, 2, 5, 16}) {
       ModelState state;
       options.state = &state;
@@ -90,7 +108,7 @@ TEST(LanguageModel, StepsAndBlocksEqualTheWholeSequence) {
       for (int64_t t = 0; t < ids.size(1); t += block)
         parts.push_back(model.logits(
             model.features(ids.slice(1, t, std::min(t + block, ids.size(1))), options)));
-      EXPECT_LT(error(at::cat(parts, 1), want), 1e-5) << "blocks of " << block;
+      EXPECT_LT(error(at::cat(parts, 1), want), most) << "blocks of " << block;
       for (size_t layer = 0; layer < state.layers.size(); ++layer)
         for (const auto& [name, tensor] : state.layers[layer])
           EXPECT_LT(error(tensor, whole.layers[layer].at(name)), 1e-5) << name;
@@ -100,7 +118,7 @@ TEST(LanguageModel, StepsAndBlocksEqualTheWholeSequence) {
 
 TEST(LanguageModel, PackedSequencesDoNotSeeEachOther) {
   const at::NoGradGuard no_grad;
-  for (const ModelConfig& config : test_configs()) {
+  for (const ModelConfig& config : test_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     const LanguageModel model = random_model(config);
     const at::Tensor ids = random_ids(config, 1, 20);
@@ -109,7 +127,9 @@ TEST(LanguageModel, PackedSequencesDoNotSeeEachOther) {
     const at::Tensor packed = model.logits(model.features(ids, options));
     for (const auto& [begin, end] : {std::pair(0, 1), {1, 8}, {8, 10}, {10, 20}}) {
       const at::Tensor alone = model.logits(model.features(ids.slice(1, begin, end)));
-      EXPECT_LT(error(packed.slice(1, begin, end), alone), 1e-5) << "from token " << begin;
+      EXPECT_LT(error(packed.slice(1, begin, end), alone),
+                tolerance(model, ids.slice(1, begin, end)))
+          << "from token " << begin;
     }
   }
 }

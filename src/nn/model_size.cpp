@@ -75,13 +75,16 @@ ModelSize model_size(const ModelConfig& config) {
     if (product) size.flops_per_token += 2 * count;
   }
   if (config.tie_word_embeddings) size.flops_per_token += 2 * size.embeddings;
-  size.flops_per_token += config.num_hidden_layers * (4 * config.num_householder + 2) *
-                          config.head_dim * config.output_width();
+  size.flops_per_token += model.recurrence_flops();
   for (const StateShapes& layer : model.state_shapes()) {
     for (const auto& [name, shape] : layer) {
       int64_t bytes = sizeof(float);
-      for (const int64_t length : shape) bytes *= length;
-      size.state_bytes += bytes;
+      bool grows = false;
+      for (const int64_t length : shape) {
+        grows = grows || length == kPerToken;
+        bytes *= length == kPerToken ? 1 : length;
+      }
+      (grows ? size.state_bytes_per_token : size.state_bytes) += bytes;
     }
   }
   return size;

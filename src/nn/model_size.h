@@ -10,8 +10,9 @@ namespace dp {
 struct ModelSize {
   int64_t embeddings = 0, head = 0;  // parameters; a tied head has none of its own
   int64_t mixers = 0, mlps = 0, norms = 0;
-  int64_t state_bytes = 0;      // of one sequence, whatever its length
-  int64_t flops_per_token = 0;  // forward: matrix products, recurrence, convolution
+  int64_t state_bytes = 0;            // of one sequence, whatever its length
+  int64_t state_bytes_per_token = 0;  // of one sequence, for each token seen: a Transformer's cache
+  int64_t flops_per_token = 0;        // forward: matrix products, recurrence, convolution
 
   int64_t parameters() const { return embeddings + head + mixers + mlps + norms; }
 };

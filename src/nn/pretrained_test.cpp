@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "io/checkpoint.h"
+#include "nn/baselines/test_rivals.h"
 #include "nn/test_models.h"
 
 namespace dp {
@@ -58,6 +59,30 @@ TEST_F(Pretrained, ComesBackAsItWasInBothLayouts) {
       EXPECT_EQ(loaded.config().legacy_layout, legacy);
       EXPECT_EQ(loaded.config().num_v_heads, config.num_v_heads);
     }
+  }
+}
+
+TEST_F(Pretrained, RivalsComeBackAsTheyWere) {
+  for (const ModelConfig& config : rival_configs()) {
+    SCOPED_TRACE(describe(config));
+    for (const char* dtype : {"float32", "bfloat16"}) {
+      const LanguageModel model = random_model(config);
+      save_model(model, folder_, {.dtype = dtype, .legacy_layout = false});
+      const LanguageModel loaded = load_model(folder_);
+      EXPECT_EQ(loaded.config().model_type, config.model_type);
+      if (std::string(dtype) == "float32") {
+        expect_same(loaded, model);
+        EXPECT_EQ(to_json(loaded.config()), to_json(config));
+      } else {  // as it is: matrices in bfloat16
+        const at::NoGradGuard no_grad;
+        const at::Tensor ids = random_ids(config, 1, 12);
+        const at::Tensor want = reference_logits(config, weights_of(loaded), ids);
+        const at::Tensor got = loaded.logits(loaded.features(ids)).to(at::kDouble);
+        EXPECT_LT((got - want).abs().max().item<double>(), 1e-4);
+      }
+    }
+    EXPECT_THROW(save_model(random_model(config), folder_, {.dtype = {}, .legacy_layout = true}),
+                 InputError);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "nn/baselines/test_rivals.h"
+
 namespace dp {
 namespace {
 
@@ -50,6 +52,10 @@ at::Tensor unit(const at::Tensor& x) {
 }
 
 at::Tensor mixer(const ModelConfig& c, const Part& part, const at::Tensor& x) {
+  const auto weight = [&](const std::string& name) {
+    return part.has(name) ? part[name] : at::Tensor();
+  };
+  if (const at::Tensor rival = reference_rival(c, weight, x); rival.defined()) return rival;
   const int64_t B = x.size(0), T = x.size(1), N = c.num_householder, H = c.num_heads;
   const int64_t K = c.head_dim, V = c.value_head_dim(), heads = c.value_heads(), group = heads / H;
   const at::Tensor q = unit(stream(part, "q", x).view({B, T, H, K})).repeat_interleave(group, 2);
@@ -119,6 +125,12 @@ std::vector<ModelConfig> test_configs() {
   std::vector<ModelConfig> some;
   for (size_t i = 0; some.size() < 16; i += 17) some.push_back(every[i % every.size()]);
   return some;
+}
+
+std::vector<ModelConfig> test_configs_and_rivals() {
+  std::vector<ModelConfig> all = test_configs();
+  for (const ModelConfig& rival : rival_configs()) all.push_back(rival);
+  return all;
 }
 
 std::string describe(const ModelConfig& config) { return to_json(config); }

@@ -14,6 +14,8 @@ namespace dp {
 std::vector<ModelConfig> every_config();
 /// Sixteen of them in which every option is on and off in many combinations.
 std::vector<ModelConfig> test_configs();
+/// These sixteen, and each rival with its options on and off.
+std::vector<ModelConfig> test_configs_and_rivals();
 std::string describe(const ModelConfig& config);
 
 /// A model with weights large enough that nothing is lost in the noise, norms and biases included.

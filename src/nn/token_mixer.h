@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,23 @@ namespace dp {
 /// yet.
 using MixerState = std::map<std::string, at::Tensor>;
 
-/// The shape of each part of a state, for one sequence.
+/// The shape of each part of a state, for one sequence. kPerToken: the axis has one entry per token seen.
+inline constexpr int64_t kPerToken = -1;
 using StateShapes = std::map<std::string, std::vector<int64_t>>;
 
 struct MixerContext {
   c10::optional<at::Tensor> cu_seqlens;  // [S+1] when sequences are packed into one row
   MixerState* state = nullptr;  // read, then replaced; null: start from nothing, keep nothing
+
+  /// A part of the state; none before the first token, or if nothing is carried.
+  c10::optional<at::Tensor> find(const std::string& part) const {
+    if (state == nullptr) return c10::nullopt;
+    const auto found = state->find(part);
+    return found == state->end() ? c10::nullopt : c10::make_optional(found->second);
+  }
+  void keep(const std::string& part, const at::Tensor& value) const {
+    if (state != nullptr) (*state)[part] = value;
+  }
 };
 
 class TokenMixer {
@@ -32,8 +44,14 @@ class TokenMixer {
   virtual at::Tensor forward(const at::Tensor& x, const MixerContext& context) const = 0;
   /// Of a state after at least one token: the tensors' shapes without their first axis.
   virtual StateShapes state_shapes() const = 0;
+  /// Of carrying the state on and reading from it, beside the products with parameters; of one token.
+  virtual int64_t recurrence_flops() const = 0;
   /// Appends its parameters, with `prefix` before each name.
   virtual void list_parameters(const std::string& prefix, NamedParameters& list) = 0;
 };
+
+struct ModelConfig;
+/// The mixer that config.model_type names.
+std::unique_ptr<TokenMixer> make_token_mixer(const ModelConfig& config);
 
 }  // namespace dp

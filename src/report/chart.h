@@ -29,6 +29,7 @@ struct LineChart {
   bool log_x = false;           // to base 2
   bool log_y = false;
   bool share_y = false;    // from 0 to 1, in percent
+  bool unit_y = false;     // from 0 to 1, as they are
   bool steps = false;      // lines are stairs
   bool points = false;     // mark the points: there are few
   bool hold_last = false;  // a run that ends early counts with its last value in the median

@@ -10,7 +10,8 @@ namespace {
 
 // Readable on white and on black, also for most of those who see colours differently.
 constexpr const char* kColours[] = {"#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2",
-                                    "#b279a2", "#eeca3b", "#9d755d", "#ff9da6", "#8a8f98"};
+                                    "#b279a2", "#eeca3b", "#9d755d", "#ff9da6", "#8a8f98",
+                                    "#2ca6c9", "#7f5fc4", "#a3b13a", "#c2527e", "#1f8a70"};
 
 std::string label_of(const Run& run, const std::vector<size_t>& shown) {
   std::string label;
@@ -35,7 +36,7 @@ size_t count_different(const RunsByGroup& groups, Key key) {
 // n always; layers and eigenvalues where a group has several of these; of the rest, what is needed to
 // tell configurations apart.
 std::vector<size_t> traits_to_show(const RunsByGroup& groups, size_t num_traits) {
-  std::vector<size_t> shown = {kTraitFactors};
+  std::vector<size_t> shown = {kTraitModel};
   for (const size_t trait : {kTraitLayers, kTraitEigenvalues})
     if (count_different(groups, [&](const Run& run) { return run.traits[trait]; }) > groups.size())
       shown.push_back(trait);
@@ -51,9 +52,10 @@ std::vector<size_t> traits_to_show(const RunsByGroup& groups, size_t num_traits)
 
 }  // namespace
 
-std::vector<Group> group_runs(const std::vector<Run>& runs) {
+std::vector<Group> group_runs(const std::vector<Run>& runs, bool languages) {
   RunsByGroup by_group;
-  for (const Run& run : runs) by_group[run.group].push_back(&run);
+  for (const Run& run : runs)
+    if (run.language == languages) by_group[run.group].push_back(&run);
   const std::vector<size_t> shown =
       runs.empty() ? std::vector<size_t>{} : traits_to_show(by_group, runs.front().traits.size());
   std::vector<Group> groups;

@@ -19,8 +19,9 @@ struct Group {
   std::vector<Configuration> configurations;
 };
 
-/// `runs` in the order of find_runs(), which must outlive the result.
-std::vector<Group> group_runs(const std::vector<Run>& runs);
+/// The word problems among `runs`, which are in the order of find_runs() and must outlive the result; or
+/// the tasks that ask once.
+std::vector<Group> group_runs(const std::vector<Run>& runs, bool languages = false);
 
 /// The middle one, or the mean of the two in the middle; none of none.
 std::optional<double> median(std::vector<double> values);

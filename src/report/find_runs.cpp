@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/json.h"
+#include "io/model_name.h"
 #include "nn/model_size.h"
 #include "report/run.h"
 #include "train/run.h"
@@ -36,9 +37,12 @@ int64_t integer(const json& row, const char* field) {
 
 std::vector<LengthAccuracy> parse_lengths(const json& rows) {
   std::vector<LengthAccuracy> lengths;
-  for (const json& row : rows)
+  for (const json& row : rows) {
     lengths.push_back({integer(row, "length"), row.at("sequence_accuracy").get<double>(),
                        row.at("token_accuracy").get<double>()});
+    if (row.contains("scaled_accuracy"))
+      lengths.back().scaled = row["scaled_accuracy"].get<double>();
+  }
   std::erase_if(lengths, [](const LengthAccuracy& row) { return row.length < 1; });
   std::ranges::sort(lengths, {}, &LengthAccuracy::length);
   return lengths;
@@ -92,7 +96,9 @@ Run read_run(const fs::path& directory) {
   const RunConfig config = read_run_config(directory);
   Run run;
   run.name = directory.string();
-  run.group = config.task.group;
+  run.group = describe_task(config.task);
+  run.model = model_name(config.model);
+  run.language = !std::holds_alternative<WordProblemOptions>(config.task);
   run.num_householder = config.model.num_householder;
   run.layers = config.model.num_hidden_layers;
   run.negative_eigenvalues = config.model.allow_neg_eigval;
@@ -138,6 +144,16 @@ int64_t Run::longest() const {
   return lengths.empty() ? positions : std::max(positions, lengths.back().length);
 }
 
+std::optional<double> Run::mean_scaled_accuracy() const {
+  double sum = 0;
+  for (const LengthAccuracy& row : lengths) {
+    if (!row.scaled) return std::nullopt;
+    sum += *row.scaled;
+  }
+  if (lengths.empty()) return std::nullopt;
+  return sum / static_cast<double>(lengths.size());
+}
+
 Runs find_runs(std::span<const fs::path> folders) {
   Runs result;
   std::set<fs::path> seen;
@@ -161,8 +177,8 @@ Runs find_runs(std::span<const fs::path> folders) {
   }
   if (result.runs.empty()) throw InputError(result.problems.front());
   std::ranges::stable_sort(result.runs, {}, [](const Run& run) {
-    return std::tuple(run.group, run.num_householder, run.layers, !run.negative_eigenvalues,
-                      run.seed);
+    return std::tuple(run.language, run.group, run.num_householder, run.layers,
+                      !run.negative_eigenvalues, run.model, run.seed);
   });
   return result;
 }

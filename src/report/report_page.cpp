@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "nn/model_size.h"
 #include "report/chart.h"
+#include "report/languages.h"
 #include "report/verdict.h"
 
 namespace dp::report {
@@ -19,9 +20,10 @@ std::vector<ChartVariant> variants(const std::vector<Chart>& charts) {
   return result;
 }
 
-std::string verdicts(const std::vector<Group>& groups) {
+std::string verdicts(const std::vector<Group>& groups, const std::vector<Group>& languages) {
   std::vector<std::string> sentences;
   for (const Group& group : groups) sentences.push_back(verdict(group));
+  for (const Group& group : languages) sentences.push_back(language_verdict(group));
   return paragraphs(sentences);
 }
 
@@ -57,6 +59,11 @@ std::string accuracy_cell(const Run& run, int64_t length, bool say_length) {
   return cell(text, say_length ? std::string(text) + " at " + std::to_string(length) : text, true);
 }
 
+std::string scaled_cell(const Run& run) {
+  const std::optional<double> mean = run.mean_scaled_accuracy();
+  return mean ? cell(std::to_string(*mean), score_text(*mean), true) : cell("-2", "–", true);
+}
+
 std::string table_row(const Run& run, const std::string& name, size_t index) {
   const auto number = [](auto value) {
     return cell(std::to_string(value), std::to_string(value), true);
@@ -66,18 +73,15 @@ std::string table_row(const Run& run, const std::string& name, size_t index) {
                                      ? "from " + std::to_string(run.curriculum_first_length)
                                      : "none";
   return "<tr><td data-value=\"" + html(name) + "\"><a href=\"#run-" + std::to_string(index) +
-         "\">" + html(name) + "</a></td>" + cell(run.group, run.group, false) +
-         number(run.num_householder) + number(run.layers) +
-         cell(run.negative_eigenvalues ? "1" : "0", run.negative_eigenvalues ? "[-1,1]" : "[0,1]",
-              false) +
-         number(run.seed) +
+         "\">" + html(name) + "</a></td>" + cell(run.group, run.group, false) + number(run.layers) +
+         cell(run.model, run.model, false) + number(run.seed) +
          cell(std::to_string(run.parameters), format_count(static_cast<double>(run.parameters)),
               true) +
          cell(done, done + " of " + std::to_string(run.total_steps), true) +
          cell(std::to_string(run.seconds), run.seconds > 0 ? format_duration(run.seconds) : "–",
               true) +
          number(run.training_length) + accuracy_cell(run, run.training_length, false) +
-         accuracy_cell(run, run.longest(), true) +
+         accuracy_cell(run, run.longest(), true) + scaled_cell(run) +
          cell(std::to_string(run.curriculum_first_length), curriculum, false) +
          cell(run.tested ? "1" : "0",
               run.tested            ? "test"
@@ -96,24 +100,33 @@ std::string settings(const Run& run, const std::string& name, size_t index) {
 }  // namespace
 
 std::string make_page(const Runs& runs, const WebFiles& files) {
-  const std::vector<Group> groups = group_runs(runs.runs);
+  const std::vector<Group> groups = group_runs(runs.runs),
+                           languages = group_runs(runs.runs, /*languages=*/true);
   const std::string place = common_directory(runs.runs);
   ChartList charts;
-  std::string accuracy, training, table, details;
-  for (const Group& group : groups) {
-    accuracy += charts.add(variants(accuracy_charts(group)));
-    training += "<div class=\"grid\">\n";
-    for (const Chart& chart : training_charts(group)) training += charts.add(variants({chart}));
-    training += "</div>\n";
+  std::string by_length, accuracy, training, table, details;
+  for (const Group& group : languages) by_length += charts.add(variants({language_chart(group)}));
+  for (const Group& group : groups) accuracy += charts.add(variants(accuracy_charts(group)));
+  for (const std::vector<Group>& some : {groups, languages}) {
+    for (const Group& group : some) {
+      training += "<div class=\"grid\">\n";
+      for (const Chart& chart : training_charts(group)) training += charts.add(variants({chart}));
+      training += "</div>\n";
+    }
   }
   for (size_t i = 0; i < runs.runs.size(); ++i) {
     const std::string name = runs.runs[i].name.substr(place.size());
     table += table_row(runs.runs[i], name, i);
     details += settings(runs.runs[i], name, i);
   }
+  const auto hidden_if = [](bool none) { return std::string(none ? " hidden" : ""); };
   const Parts parts = {
-      {"verdicts", verdicts(groups)},
+      {"verdicts", verdicts(groups, languages)},
       {"problems", problems(runs)},
+      {"no_languages", hidden_if(languages.empty())},
+      {"language_table", language_table(runs.runs)},
+      {"language_charts", by_length},
+      {"no_word_problems", hidden_if(groups.empty())},
       {"accuracy", accuracy},
       {"training", training},
       {"place",

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "report/chart.h"
+#include "report/languages.h"
 #include "report/report.h"
 #include "report/report_page.h"
 #include "report/verdict.h"
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 Run run_of(const std::string& group, int64_t n, uint64_t seed,
            std::vector<LengthAccuracy> lengths) {
   RunConfig config;
-  config.task.group = group;
+  config.task = WordProblemOptions{.group = group};
   config.model.num_householder = n;
   config.model.num_hidden_layers = 1;
   config.training.seed = seed;
@@ -30,6 +31,16 @@ Run run_of(const std::string& group, int64_t n, uint64_t seed,
   run.training_length = 128;
   run.traits = traits(config);
   run.lengths = std::move(lengths);
+  return run;
+}
+
+Run language_run(const std::string& task, const std::string& model, uint64_t seed, double at_40,
+                 double at_256) {
+  Run run = run_of(task, 1, seed, {{40, 0.5, 0.5, at_40}, {256, 0.5, 0.5, at_256}});
+  run.language = true;
+  run.model = run.traits[kTraitModel] = model;
+  run.traits[kTraitEigenvalues] = "";
+  run.training_length = 40;
   return run;
 }
 
@@ -55,7 +66,7 @@ using FindRuns = Folder;
 
 TEST(TrainCommand, SpellsOutWhatTheRunWasMadeWith) {
   RunConfig config;
-  config.task.group = "S3xZ2";
+  config.task = WordProblemOptions{.group = "S3xZ2"};
   config.model.num_householder = 3;
   config.model.allow_neg_eigval = true;
   config.model.use_output_gate = false;
@@ -78,6 +89,19 @@ TEST(TrainCommand, SpellsOutWhatTheRunWasMadeWith) {
           " --clip 1.0 --curriculum 4 --curriculum-loss 0.1 --seed 7 --eval-lengths 128,512 "
           "--eval-every 100 --eval-sequences 128 --checkpoint-every 200 --keep 2 "
           "--out 'my runs/a'");
+}
+
+TEST(TrainCommand, NamesTaskAndModel) {
+  RunConfig config;
+  config.task = ParityOptions{.every_token = true};
+  config.model.model_type = "mamba";
+  config.model.use_short_conv = false;
+  const std::string command = train_command(config, "a");
+  EXPECT_EQ(command.find("./dp train parity --min-length 3 --answers every --model mamba "
+                         "--num-householder 1 "),
+            0u)
+      << command;
+  EXPECT_NE(command.find(" --conv 0 --state-size 16 --expand 2.0 "), std::string::npos) << command;
 }
 
 TEST(TrainCommand, QuotesForTheShell) {
@@ -163,6 +187,42 @@ TEST(Charts, TrainingIsAveragedInParts) {
   ASSERT_EQ(loss.size(), 240u);
   EXPECT_EQ(loss.back().x, 480);
   EXPECT_EQ(loss.back().y, 2);
+}
+
+TEST(Languages, StandBesideThePaper) {
+  const std::vector<report::Run> runs = {
+      language_run("parity", "DeltaNet [-1,1]", 0, 1, 0.5),
+      language_run("parity", "DeltaProduct_1 [-1,1]", 1, 1, 0.9),
+      language_run("mod-arith", "DeltaNet [-1,1]", 0, 0.4, 0.2),
+      language_run("mod-arith-brackets", "DeltaNet [-1,1]", 0, 0.2, 0),
+      language_run("parity", "GLA", 0, 0.1, -0.2),
+      run_of("S3", 2, 0, {{128, 1, 1}})};
+  const std::string table = language_table(runs);
+  EXPECT_EQ(std::ranges::count(table, '\n'), 14 + 1) << "13 rows, GLA, and a line in a tooltip";
+  EXPECT_NE(
+      table.find("<td data-value=\"DeltaNet [-1,1]\">DeltaNet [-1,1]</td><td class=\"number\" "
+                 "data-value=\"0.950000\" title=\"0.950: parity/1/1\n0.750: parity/1/0\">"
+                 "<small>0.750</small> <b>0.950</b></td><td class=\"number\" "
+                 "data-value=\"0.982\">0.982</td>"),
+      std::string::npos)
+      << table;
+  EXPECT_NE(table.find("data-value=\"0.450\">0.450</td><td class=\"number\" "
+                       "data-value=\"0.726\">0.726</td></tr>"),
+            std::string::npos)
+      << "the means";
+  EXPECT_NE(table.find("DeltaProduct<sub>2</sub> [0,1]</td>"), std::string::npos);
+
+  const std::vector<Group> groups = group_runs(runs, true);
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(group_runs(runs).size(), 1u);
+  EXPECT_EQ(language_verdict(groups[2]),
+            "parity, scaled accuracy: DeltaNet [-1,1] 0.950 (paper: 0.982), GLA -0.050.");
+  const LineChart chart = language_chart(groups[2]).lines;
+  ASSERT_EQ(chart.series.size(), 3u);
+  EXPECT_EQ(chart.series[2].label, "GLA");
+  EXPECT_EQ(chart.series[2].runs[0][1].y, 0) << "no better than guessing";
+  EXPECT_EQ(chart.dashed, std::vector<int64_t>{40});
+  EXPECT_EQ(chart_data(chart)["hover"][0]["c0"], "1.000");
 }
 
 TEST(Page, FillsPlacesOnce) {

@@ -22,11 +22,14 @@ struct TrainingStep {
 struct LengthAccuracy {
   int64_t length = 0;
   double sequence = 0, token = 0;
+  std::optional<double> scaled = {};  // of tasks that ask once: 0 is guessing, 1 always right
 };
 
 struct Run {
-  std::string name;  // its directory, as it was found
-  std::string group;
+  std::string name;       // its directory, as it was found
+  std::string group;      // of a word problem; otherwise the task
+  std::string model;      // model_name() of io/model_name.h
+  bool language = false;  // a task that asks once, of the paper's table on the Chomsky hierarchy
   int64_t num_householder = 1, layers = 1;
   bool negative_eigenvalues = false;
   uint64_t seed = 0;
@@ -53,10 +56,12 @@ struct Run {
   std::optional<double> sequence_accuracy(int64_t length) const;
   /// The longest sequences measured; 0: none.
   int64_t longest() const;
+  /// Over all lengths measured, of a task that asks once.
+  std::optional<double> mean_scaled_accuracy() const;
 };
 
 struct Runs {
-  std::vector<Run> runs;              // by group, n, layers, eigenvalues, seed
+  std::vector<Run> runs;              // by kind, group, n, layers, eigenvalues, model, seed
   std::vector<std::string> problems;  // of runs left out
 };
 
@@ -71,8 +76,9 @@ std::string train_command(const RunConfig& config, const std::string& out);
 /// As the shell reads it back: `it's` -> 'it'\''s'; harmless words stay as they are.
 std::string shell_quote(const std::string& word);
 
-/// The words of Run::traits.
+/// The words of Run::traits. The first tells models apart: "n = 2" of a word problem, "DeltaProduct_2 [-1,1]"
+/// of a task that asks once, where the eigenvalues need no words of their own.
 std::vector<std::string> traits(const RunConfig& config);
-inline constexpr size_t kTraitFactors = 0, kTraitLayers = 1, kTraitEigenvalues = 2;
+inline constexpr size_t kTraitModel = 0, kTraitLayers = 1, kTraitEigenvalues = 2;
 
 }  // namespace dp::report

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "io/model_name.h"
 #include "report/run.h"
 #include "train/run.h"
 
@@ -24,16 +25,26 @@ std::string shell_quote(const std::string& word) {
 std::string train_command(const RunConfig& config, const std::string& out) {
   const ModelConfig& model = config.model;
   const TrainerOptions& t = config.training;
-  std::string command = "./dp train word-problem --group " + shell_quote(config.task.group);
+  std::string command = "./dp train " + task_name(config.task);
   const auto set = [&](const char* option, auto value) {
     command += std::string(" ") + option + " " + number(value);
   };
   const auto set_unless = [&](auto off, const char* option, auto value) {
     if (value != off) set(option, value);
   };
-  set_unless(int64_t{0}, "--max-moved", config.task.max_moved);
-  set_unless(int64_t{1}, "--tokens-per-element", config.task.tokens_per_element);
-  if (config.task.most_moved_first) command += " --most-moved-first";
+  const auto* word = std::get_if<WordProblemOptions>(&config.task);
+  if (word) {
+    command += " --group " + shell_quote(word->group);
+    set_unless(int64_t{0}, "--max-moved", word->max_moved);
+    set_unless(int64_t{1}, "--tokens-per-element", word->tokens_per_element);
+    if (word->most_moved_first) command += " --most-moved-first";
+  } else if (const auto* parity = std::get_if<ParityOptions>(&config.task)) {
+    set("--min-length", parity->min_length);
+    command += parity->every_token ? " --answers every" : " --answers end";
+  } else {
+    set("--min-length", std::get<ModularArithmeticOptions>(config.task).min_length);
+  }
+  if (model_option(model) != "deltaproduct") command += " --model " + model_option(model);
   set("--num-householder", model.num_householder);
   command += model.allow_neg_eigval ? " --eigenvalues=-1,1" : " --eigenvalues=0,1";
   set("--layers", model.num_hidden_layers);
@@ -41,7 +52,13 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   set("--heads", model.num_heads);
   set("--head-dim", model.head_dim);
   if (model.intermediate_size) set("--mlp", *model.intermediate_size);
-  if (model.use_short_conv) set("--conv", model.conv_size);
+  // Word problems have none by default, other tasks one of 4.
+  set_unless(word ? 0 : int64_t{-1}, "--conv", model.use_short_conv ? model.conv_size : 0);
+  if (model_option(model) == "mamba") {
+    set("--state-size", model.state_size);
+    set("--expand", model.expand);
+  }
+  set_unless(ModelConfig{}.initializer_range, "--init-std", model.initializer_range);
   if (model.use_forget_gate) command += " --forget-gate";
   if (model.use_output_gate) command += " --output-gate";
   set("--length", t.length);
@@ -58,6 +75,7 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   if (t.curriculum.first_length > 0) {
     set("--curriculum", t.curriculum.first_length);
     set("--curriculum-loss", t.curriculum.loss_below);
+    if (t.curriculum.most_steps > 0) set("--curriculum-steps", t.curriculum.most_steps);
   }
   if (t.curriculum.first_letters > 0) {
     set("--curriculum-letters", t.curriculum.first_letters);
@@ -79,19 +97,26 @@ std::vector<std::string> traits(const RunConfig& config) {
   const TrainerOptions& t = config.training;
   const auto with = [](bool there, const std::string& what) { return (there ? "" : "no ") + what; };
   const bool curriculum = t.curriculum.first_length > 0;
+  const auto* word_problem = std::get_if<WordProblemOptions>(&config.task);
+  const auto* parity = std::get_if<ParityOptions>(&config.task);
+  const WordProblemOptions word = word_problem ? *word_problem : WordProblemOptions{};
   return {
-      "n = " + number(model.num_householder),
+      !word_problem                           ? model_name(model)
+      : model_option(model) == "deltaproduct" ? "n = " + number(model.num_householder)
+                                              : architecture_name(model),
       number(model.num_hidden_layers) + (model.num_hidden_layers == 1 ? " layer" : " layers"),
-      model.allow_neg_eigval ? "[-1,1]" : "[0,1]",
+      !word_problem            ? ""
+      : model.allow_neg_eigval ? "[-1,1]"
+                               : "[0,1]",
       curriculum ? "curriculum from " + number(t.curriculum.first_length) : "no curriculum",
       t.curriculum.first_letters > 0
           ? "elements from " + number(t.curriculum.first_letters) +
-                (config.task.most_moved_first ? ", moving most" : ", moving least")
+                (word.most_moved_first ? ", moving most" : ", moving least")
           : "all elements",
       "trained on length " + number(t.length),
-      config.task.max_moved > 0 ? "moves at most " + number(config.task.max_moved)
-                                : "moves any number",
-      number(config.task.tokens_per_element) + " tokens per element",
+      word.max_moved > 0 ? "moves at most " + number(word.max_moved) : "moves any number",
+      number(word.tokens_per_element) + " tokens per element",
+      parity && parity->every_token ? "asked at every token" : "asked at the end",
       "width " + number(model.hidden_size),
       number(model.num_heads) + " heads",
       "heads of " + number(model.head_dim),
@@ -110,6 +135,8 @@ std::vector<std::string> traits(const RunConfig& config) {
       "label smoothing " + number(t.label_smoothing),
       "clip " + number(t.clip_norm),
       "curriculum loss " + number(t.curriculum.loss_below),
+      "curriculum steps " + number(t.curriculum.most_steps),
+      "initial deviation " + number(model.initializer_range),
   };
 }
 

@@ -84,8 +84,8 @@ ordered_json y_axis(const LineChart& chart) {
   ordered_json y = {{"field", "y"}, {"type", "quantitative"}};
   y["axis"] = {{"title", nullptr}, {"tickCount", 5}};
   y["scale"] = {{"type", chart.log_y ? "log" : "linear"}};
-  if (chart.share_y) {
-    y["axis"]["format"] = ".0%";
+  if (chart.share_y || chart.unit_y) {
+    y["axis"]["format"] = chart.share_y ? ".0%" : ".1f";
     y["scale"]["domain"] = {0, 1};
   }
   if (chart.log_y) {
@@ -173,6 +173,8 @@ std::string value_text(const LineChart& chart, double y) {
   char text[32];
   if (chart.share_y)
     std::snprintf(text, sizeof text, "%.1f %%", 100 * y);
+  else if (chart.unit_y)
+    std::snprintf(text, sizeof text, "%.3f", y);
   else
     std::snprintf(text, sizeof text, "%.4g", y);
   return text;

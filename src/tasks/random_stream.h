@@ -68,15 +68,22 @@ inline constexpr int64_t kSmallestDivided = 4096;
 /// Whether `symbols` to the power of `length` is at least kSmallestDivided.
 bool space_is_divided(int64_t symbols, int64_t length);
 
-/// Fills `sequence`, of key.length symbols, by draw(RandomStream&, sequence): again and again until it
-/// belongs to the key's split, unless the space is not divided. Draws that are equally likely among all
-/// sequences are so among those of the split.
+/// Fills `sequence` by draw(RandomStream&, sequence): again and again until it belongs to the split,
+/// unless the space is not divided. Draws that are equally likely among all sequences are so among those
+/// of the split.
+template <class Draw>
+void draw_sequence(RandomStream& random, Split split, bool divided, std::span<int32_t> sequence,
+                   const Draw& draw) {
+  do draw(random, sequence);
+  while (divided && split_of(sequence) != split);
+}
+
+/// The same from the key's own stream, for key.length symbols.
 template <class Draw>
 void draw_sequence(const SequenceKey& key, bool divided, std::span<int32_t> sequence,
                    const Draw& draw) {
   RandomStream random(key);
-  do draw(random, sequence);
-  while (divided && split_of(sequence) != key.split);
+  draw_sequence(random, key.split, divided, sequence, draw);
 }
 
 }  // namespace dp

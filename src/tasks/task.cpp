@@ -8,7 +8,8 @@ Batch Task::batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size
                   const Difficulty& difficulty) const {
   const auto [length, letters] = difficulty;
   TORCH_CHECK_VALUE(batch_size >= 1, "Task: batch_size must be at least 1, got ", batch_size);
-  TORCH_CHECK_VALUE(length >= 1, "Task: length must be at least 1, got ", length);
+  TORCH_CHECK_VALUE(length >= shortest(), "Task: length must be at least ", shortest(), ", got ",
+                    length);
   TORCH_CHECK_VALUE(letters >= 0 && letters <= num_letters(), "Task: letters must be 0 to ",
                     num_letters(), ", got ", letters);
   const int64_t T = num_tokens(length);

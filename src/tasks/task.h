@@ -39,12 +39,19 @@ class Task {
   virtual int64_t vocab_size() const = 0;
   /// How many symbols sequences can be made of; 0 if that is not for a curriculum to choose.
   virtual int64_t num_letters() const { return 0; }
+  /// The shortest length that there are sequences of.
+  virtual int64_t shortest() const { return 1; }
+  /// Whether each sequence has one answer, at its end. Then lengths are measured one by one; otherwise
+  /// the longest sequences tell of all shorter ones too, their beginnings.
+  virtual bool asks_once() const { return false; }
+  /// The share of answers that guessing gets right.
+  virtual double chance() const = 0;
   /// How many tokens T a sequence of `length` has.
   virtual int64_t num_tokens(int64_t length) const = 0;
   /// Whether no sequence of this length comes up in two different splits, whatever the seeds.
   virtual bool splits_are_disjoint(int64_t length) const = 0;
-  /// [batch_size, num_tokens(length)]. Throws c10::ValueError unless both are at least 1, or for more
-  /// letters than there are.
+  /// [batch_size, num_tokens(length)]. Throws c10::ValueError for no sequences, for too short ones, or
+  /// for more letters than there are.
   Batch batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
               const Difficulty& difficulty) const;
 

@@ -57,6 +57,7 @@ class WordProblem final : public Task {
   /// The elements that targets can be: the subgroup that the alphabet generates, ascending.
   std::span<const int32_t> answers() const { return answers_; }
 
+  double chance() const override { return 1.0 / static_cast<double>(answers_.size()); }
   int64_t num_letters() const override { return static_cast<int64_t>(alphabet_.size()); }
   int64_t vocab_size() const override { return bos() + 1; }
   int64_t bos() const { return options_.tokens_per_element * group_.order(); }

@@ -12,6 +12,9 @@ class ProblemTask final : public Task {
 
   const Problem& problem() const { return problem_; }
   int64_t vocab_size() const override { return problem_.vocab_size; }
+  double chance() const override {
+    return 1.0 / static_cast<double>(problem_.automaton.num_states());
+  }
   int64_t num_tokens(int64_t length) const override { return 1 + length; }
   bool splits_are_disjoint(int64_t length) const override;
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace dp {
 
@@ -48,6 +49,48 @@ Accuracy evaluate(const LanguageModel& model, const Task& task, int64_t length,
     accuracy.all_right = shares(right_until);
   }
   return accuracy;
+}
+
+std::vector<EvalReport> evaluate_lengths(const LanguageModel& model, const Task& task,
+                                         const std::vector<int64_t>& lengths,
+                                         const EvaluationOptions& options) {
+  std::vector<EvalReport> reports;
+  for (const int64_t length : lengths) {
+    const double right = evaluate(model, task, length, options).by_position.back();
+    reports.push_back({length, right, right, (right - task.chance()) / (1 - task.chance())});
+  }
+  return reports;
+}
+
+std::vector<EvalReport> reports_at(const Accuracy& accuracy, const std::vector<int64_t>& lengths) {
+  std::vector<EvalReport> reports;
+  for (const int64_t length : lengths)
+    reports.push_back(
+        {length, accuracy.sequence_accuracy(length), accuracy.token_accuracy(length), {}});
+  return reports;
+}
+
+std::vector<int64_t> default_lengths(const Task& task) {
+  if (task.asks_once()) return {40, 64, 96, 128, 160, 192, 224, 256};
+  return {128, 256, 512};
+}
+
+nlohmann::ordered_json to_json(const EvalReport& report) {
+  nlohmann::ordered_json row = {{"length", report.length},
+                                {"sequence_accuracy", report.sequence_accuracy},
+                                {"token_accuracy", report.token_accuracy}};
+  if (report.scaled_accuracy) row["scaled_accuracy"] = *report.scaled_accuracy;
+  return row;
+}
+
+std::optional<double> mean_scaled_accuracy(const std::vector<EvalReport>& reports) {
+  double sum = 0;
+  for (const EvalReport& report : reports) {
+    if (!report.scaled_accuracy) return std::nullopt;
+    sum += *report.scaled_accuracy;
+  }
+  if (reports.empty()) return std::nullopt;
+  return sum / static_cast<double>(reports.size());
 }
 
 }  // namespace dp

@@ -1,6 +1,8 @@
 // How often a model is right, by position.
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <vector>
 
 #include "nn/language_model.h"
@@ -19,14 +21,38 @@ struct Accuracy {
   double sequence_accuracy(int64_t positions) const;
 };
 
+/// How a model does on sequences of one length.
+struct EvalReport {
+  int64_t length = 0;
+  double sequence_accuracy = 0, token_accuracy = 0;
+  /// 0: as good as guessing, 1: always right. Of tasks that ask once.
+  std::optional<double> scaled_accuracy;
+};
+
 struct EvaluationOptions {
   Split split = Split::kTest;
   uint64_t seed = 0;
   int64_t sequences = 512, batch_size = 64;
 };
 
-/// Every sequence of a task must have its answers at the same positions.
+/// Every sequence of a length must have its answers at the same positions.
 Accuracy evaluate(const LanguageModel& model, const Task& task, int64_t length,
                   const EvaluationOptions& options);
+
+/// At each of `lengths`, of a task that asks once: as many sequences of each.
+std::vector<EvalReport> evaluate_lengths(const LanguageModel& model, const Task& task,
+                                         const std::vector<int64_t>& lengths,
+                                         const EvaluationOptions& options);
+/// At each of `lengths`, from what was found with sequences at least as long.
+std::vector<EvalReport> reports_at(const Accuracy& accuracy, const std::vector<int64_t>& lengths);
+
+/// Lengths to test at if nobody says: the paper's.
+std::vector<int64_t> default_lengths(const Task& task);
+
+/// {"length", "sequence_accuracy", "token_accuracy", "scaled_accuracy"}, the last where there is one.
+nlohmann::ordered_json to_json(const EvalReport& report);
+
+/// Over all lengths; none where there are no scaled accuracies.
+std::optional<double> mean_scaled_accuracy(const std::vector<EvalReport>& reports);
 
 }  // namespace dp

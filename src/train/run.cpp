@@ -77,17 +77,15 @@ class Checkpoints {
   int64_t keep_;
 };
 
-// The sequence accuracy at the longest length: what a run is judged by.
-double headline(const std::vector<EvalReport>& reports) {
-  const auto longest = std::ranges::max_element(reports, {}, &EvalReport::length);
-  return longest == reports.end() ? -1 : longest->sequence_accuracy;
-}
-
 double headline(const ordered_json& evaluation) {
   std::vector<EvalReport> reports;
-  for (const ordered_json& report : evaluation)
-    reports.push_back(
-        {report.value("length", int64_t{0}), report.value("sequence_accuracy", -1.0), 0});
+  for (const ordered_json& row : evaluation) {
+    EvalReport& report = reports.emplace_back();
+    report.length = row.value("length", int64_t{0});
+    report.sequence_accuracy = row.value("sequence_accuracy", -1.0);
+    if (row.contains("scaled_accuracy"))
+      report.scaled_accuracy = row.value("scaled_accuracy", -1.0);
+  }
   return headline(reports);
 }
 
@@ -128,22 +126,20 @@ std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& tra
   options.split = Split::kValidation;
   options.seed = config.training.seed;
   options.sequences = config.eval_sequences;
-  const Accuracy accuracy =
-      evaluate(trainer.model(), trainer.task(), *std::ranges::max_element(lengths), options);
-  std::vector<EvalReport> reports;
-  for (const int64_t length : lengths)
-    reports.push_back(
-        {length, accuracy.sequence_accuracy(length), accuracy.token_accuracy(length)});
-  return reports;
-}
-
-ordered_json to_json(const EvalReport& report) {
-  return {{"length", report.length},
-          {"sequence_accuracy", report.sequence_accuracy},
-          {"token_accuracy", report.token_accuracy}};
+  if (trainer.task().asks_once())
+    return evaluate_lengths(trainer.model(), trainer.task(), lengths, options);
+  return reports_at(
+      evaluate(trainer.model(), trainer.task(), *std::ranges::max_element(lengths), options),
+      lengths);
 }
 
 }  // namespace
+
+double headline(const std::vector<EvalReport>& reports) {
+  if (const std::optional<double> mean = mean_scaled_accuracy(reports)) return *mean;
+  const auto longest = std::ranges::max_element(reports, {}, &EvalReport::length);
+  return longest == reports.end() ? -1 : longest->sequence_accuracy;
+}
 
 RunEnd run_training(const RunConfig& config, const fs::path& directory, bool resume,
                     const RunWatcher& watch) {

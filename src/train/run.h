@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tasks/word_problem.h"
+#include "tasks/task_options.h"
 #include "train/evaluation.h"
 #include "train/trainer.h"
 
@@ -14,14 +14,14 @@ namespace dp {
 
 /// Everything that decides what a run computes.
 struct RunConfig {
-  WordProblemOptions task;
+  TaskOptions task;
   ModelConfig model;
   TrainerOptions training;
   std::vector<int64_t>
       eval_lengths;          // empty: the training length; sequences of the split kValidation
   int64_t eval_every = 100;  // steps
   int64_t eval_sequences = 128;
-  double stop_at = 0;              // sequence accuracy at the longest of eval_lengths; 0: never
+  double stop_at = 0;              // what headline() says; 0: never
   int64_t checkpoint_every = 200;  // steps
   int64_t keep_checkpoints = 2;
 };
@@ -32,12 +32,12 @@ RunConfig parse_run_config(const std::string& text, const std::string& file);
 /// Of a run's directory, or of one of its checkpoints.
 RunConfig read_run_config(const std::filesystem::path& directory);
 
+/// Throws InputError for options that the task does not have, and for lengths that are too short for it.
 std::shared_ptr<const Task> make_task(const RunConfig& config);
 
-struct EvalReport {
-  int64_t length = 0;
-  double sequence_accuracy = 0, token_accuracy = 0;
-};
+/// What a run is judged by: the mean scaled accuracy of a task that asks once, otherwise the sequence
+/// accuracy at the longest length; -1 of nothing.
+double headline(const std::vector<EvalReport>& reports);
 
 struct RunReport {
   const Trainer& trainer;

@@ -11,15 +11,36 @@ namespace dp {
 
 using nlohmann::ordered_json;
 
+namespace {
+
+// field(name, value) of every option that the task has.
+template <class Options, class Field>
+void each_task_option(Options& options, const Field& field) {
+  if (auto* word = std::get_if<WordProblemOptions>(&options)) {
+    field("group", word->group);
+    field("max_moved", word->max_moved);
+    field("tokens_per_element", word->tokens_per_element);
+    field("most_moved_first", word->most_moved_first);
+  } else if (auto* parity = std::get_if<ParityOptions>(&options)) {
+    field("min_length", parity->min_length);
+    field("every_token", parity->every_token);
+  } else {
+    field("min_length", std::get<ModularArithmeticOptions>(options).min_length);
+  }
+}
+
+ordered_json task_json(const TaskOptions& options) {
+  ordered_json json = {{"name", task_name(options)}};
+  each_task_option(options, [&](const char* name, const auto& value) { json[name] = value; });
+  return json;
+}
+
+}  // namespace
+
 std::string to_json(const RunConfig& config) {
   const TrainerOptions& t = config.training;
   const ordered_json json = {
-      {"task",
-       {{"name", "word-problem"},
-        {"group", config.task.group},
-        {"max_moved", config.task.max_moved},
-        {"tokens_per_element", config.task.tokens_per_element},
-        {"most_moved_first", config.task.most_moved_first}}},
+      {"task", task_json(config.task)},
       {"model", ordered_json::parse(to_json(config.model))},
       {"training",
        {{"steps", t.schedule.total_steps},
@@ -40,6 +61,7 @@ std::string to_json(const RunConfig& config) {
         {"curriculum_letters_length", t.curriculum.letters_length},
         {"curriculum_loss_below", t.curriculum.loss_below},
         {"curriculum_window", t.curriculum.window},
+        {"curriculum_most_steps", t.curriculum.most_steps},
         {"seed", t.seed}}},
       {"evaluation",
        {{"lengths", config.eval_lengths},
@@ -63,12 +85,9 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
   try {
     std::string name;
     take("task", "name", name);
-    if (name != "word-problem")
-      throw InputError(file + ": task is " + quote(name) + ", expected 'word-problem'");
-    take("task", "group", config.task.group);
-    take("task", "max_moved", config.task.max_moved);
-    take("task", "tokens_per_element", config.task.tokens_per_element);
-    take("task", "most_moved_first", config.task.most_moved_first);
+    config.task = task_of_name(name, file);
+    each_task_option(config.task,
+                     [&](const char* option, auto& value) { take("task", option, value); });
     field = "model";
     config.model = parse_model_config(json.at("model").dump(), file + ", model");
     TrainerOptions& t = config.training;
@@ -90,6 +109,8 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
     take("training", "curriculum_letters_length", t.curriculum.letters_length);
     take("training", "curriculum_loss_below", t.curriculum.loss_below);
     take("training", "curriculum_window", t.curriculum.window);
+    if (json.at("training").contains("curriculum_most_steps"))  // runs of older versions have none
+      take("training", "curriculum_most_steps", t.curriculum.most_steps);
     take("training", "seed", t.seed);
     take("evaluation", "lengths", config.eval_lengths);
     take("evaluation", "every", config.eval_every);
@@ -115,7 +136,18 @@ RunConfig read_run_config(const std::filesystem::path& directory) {
 }
 
 std::shared_ptr<const Task> make_task(const RunConfig& config) {
-  return std::make_shared<WordProblem>(config.task);
+  std::shared_ptr<const Task> task = make_task(config.task);
+  const auto check = [&](const char* what, int64_t length) {
+    if (length < task->shortest())
+      throw InputError(std::string(what) + ": expected at least " +
+                       std::to_string(task->shortest()) + " for " + describe_task(config.task) +
+                       ", found " + std::to_string(length));
+  };
+  check("length", config.training.length);
+  if (config.training.curriculum.first_length != 0)
+    check("curriculum", config.training.curriculum.first_length);
+  for (const int64_t length : config.eval_lengths) check("eval-lengths", length);
+  return task;
 }
 
 }  // namespace dp

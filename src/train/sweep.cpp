@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "io/json.h"
+#include "tasks/task_options.h"
 
 namespace dp {
 namespace {
@@ -46,10 +48,11 @@ std::string to_text(const json& value) {
 }
 
 // A name for a directory: what could be taken for a path is replaced.
-std::string run_name(const std::vector<std::string>& varying, const Settings& settings) {
+std::string run_name(const std::set<std::string>& varying, const Settings& settings) {
   std::string name;
   for (const std::string& option : varying)
-    name += (name.empty() ? "" : ",") + option + "=" + to_text(settings.at(option));
+    if (const auto found = settings.find(option); found != settings.end())
+      name += (name.empty() ? "" : ",") + option + "=" + to_text(found->second);
   for (char& c : name)
     if (c == '/' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = '_';
   return name.empty() ? "run" : name;
@@ -58,11 +61,33 @@ std::string run_name(const std::vector<std::string>& varying, const Settings& se
 bool matches(const json& match, const Settings& settings) {
   return std::ranges::all_of(match.items(), [&](const auto& item) {
     const auto found = settings.find(item.key());
-    if (found == settings.end()) return false;
-    return item.value().is_array()
-               ? std::ranges::find(item.value(), found->second) != item.value().end()
-               : item.value() == found->second;
+    if (found == settings.end() && item.key() != "model") return false;
+    const json value = found == settings.end() ? json("deltaproduct") : found->second;
+    return item.value().is_array() ? std::ranges::find(item.value(), value) != item.value().end()
+                                   : item.value() == value;
   });
+}
+
+// Every combination of what `all` has with one entry of the grid. Options that it sets go to `varying`.
+std::vector<Settings> with_grid_entry(const Reader& reader, const std::string& entry,
+                                      const json& values, const std::vector<Settings>& all,
+                                      std::set<std::string>& varying) {
+  const std::string field = "grid." + entry;
+  if (!values.is_array() || values.empty()) reader.fail(field, "a list of values");
+  std::vector<Settings> next;
+  for (const Settings& settings : all) {
+    for (const json& value : values) {
+      Settings& run = next.emplace_back(settings);
+      const json set = value.is_object() ? value : json{{entry, value}};
+      for (const auto& [option, one] : set.items()) {
+        reader.check_value(value.is_object() ? field + "." + option : field, one);
+        run[option] = one;
+        varying.insert(option);
+      }
+    }
+    if (next.size() > kMostRuns) reader.fail("grid", "a grid of at most 100000 runs");
+  }
+  return next;
 }
 
 }  // namespace
@@ -77,33 +102,20 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
       reader.fail(name,
                   "task, base, grid, overrides, evaluate or comment: there is no other field");
   Sweep sweep;
+  const json base = reader.object(object, "base"), grid = reader.object(object, "grid");
   const json task = object.value("task", json("word-problem"));
   if (!task.is_string()) reader.fail("task", "the name of a task");
-  sweep.task = task.get<std::string>();
-
-  std::vector<Settings> all = {{}};
-  const json base = reader.object(object, "base"), grid = reader.object(object, "grid");
+  std::vector<Settings> all = {{{"task", task}}};
   for (const auto& [option, value] : base.items()) {
     reader.check_value("base." + option, value);
     all[0][option] = value;
   }
-  std::vector<std::string> varying;
-  for (const auto& [option, values] : grid.items()) {
-    if (!values.is_array() || values.empty()) reader.fail("grid." + option, "a list of values");
-    varying.push_back(option);
-    std::vector<Settings> next;
-    for (const Settings& settings : all) {
-      for (const json& value : values) {
-        reader.check_value("grid." + option, value);
-        next.push_back(settings);
-        next.back()[option] = value;
-      }
-    }
-    all = std::move(next);
-    if (all.size() > kMostRuns) reader.fail("grid", "a grid of at most 100000 runs");
-  }
+  std::set<std::string> varying;
+  for (const auto& [entry, values] : grid.items())
+    all = with_grid_entry(reader, entry, values, all, varying);
   const json overrides = object.value("overrides", json::array());
   if (!overrides.is_array()) reader.fail("overrides", "a list");
+  std::set<std::string> names;
   for (Settings& settings : all) {
     const std::string name = run_name(varying, settings);
     for (const json& rule : overrides) {
@@ -115,19 +127,26 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
         settings[option] = value;
       }
     }
+    if (!names.insert(name).second)
+      reader.fail("grid", "without repetitions: two runs would be called " + quote(name));
     SweepRun& run = sweep.runs.emplace_back();
     run.name = name;
+    run.task = task_name(task_of_name(to_text(settings.at("task")), file));
+    settings.erase("task");
     for (const auto& [option, value] : settings) run.options.emplace_back(option, to_text(value));
   }
   const json evaluate = reader.object(object, "evaluate");
   try {
-    if (evaluate.contains("lengths")) evaluate["lengths"].get_to(sweep.eval_lengths);
+    if (evaluate.contains("lengths")) {
+      evaluate["lengths"].get_to(sweep.eval_lengths);
+      if (sweep.eval_lengths.empty())
+        reader.fail("evaluate.lengths", "a list of at least one length");
+    }
     if (evaluate.contains("sequences")) evaluate["sequences"].get_to(sweep.eval_sequences);
   } catch (const json::exception&) {
     reader.fail("evaluate",
                 "an object with lengths (a list of integers) and sequences (an integer)");
   }
-  if (sweep.eval_lengths.empty()) reader.fail("evaluate.lengths", "a list of at least one length");
   return sweep;
 }
 

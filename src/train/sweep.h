@@ -12,19 +12,23 @@ namespace dp {
 struct SweepRun {
   std::string name;  // of its directory, from what varies: "group=S3,num-householder=2,seed=0"
   std::vector<std::pair<std::string, std::string>> options;
+  std::string task = "word-problem";  // what follows `dp train`
 };
 
 /// The file, in JSON:
-///   "task"       what follows `dp train`: "word-problem"
+///   "task"       what follows `dp train`, if it does not vary: "word-problem"
 ///   "base"       options that all runs share: {"length": 128, "lr": 0.001}
-///   "grid"       options with a list of values each; a run for every combination
-///   "overrides"  [{"match": {"group": ["S4", "A5"]}, "set": {"steps": 9000}}, ...], later ones win
+///   "grid"       options with a list of values each, a run for every combination: {"seed": [0, 1],
+///                "task": ["parity", "mod-arith"]}; where a value is an object it sets several options,
+///                and the name above it is only a name: {"row": [{"model": "gla"}, {"model": "mamba",
+///                "eigenvalues": "0,1"}]}
+///   "overrides"  [{"match": {"group": ["S4", "A5"]}, "set": {"steps": 9000}}, ...], later ones win;
+///                task and model can be matched like options
 ///   "evaluate"   {"lengths": [128, 512], "sequences": 512}
 /// A flag such as forget-gate has the value true or false.
 struct Sweep {
-  std::string task = "word-problem";
   std::vector<SweepRun> runs;
-  std::vector<int64_t> eval_lengths = {128, 256, 512};
+  std::vector<int64_t> eval_lengths;  // empty: as dp eval has them for the task
   int64_t eval_sequences = 512;
 };
 

@@ -39,6 +39,33 @@ TEST(Sweep, HasARunForEveryCombination) {
   EXPECT_EQ(sweep.eval_sequences, 10);
 }
 
+TEST(Sweep, TasksAndModelsVary) {
+  const Sweep sweep = parse_sweep(R"({
+    "base": {"steps": 100},
+    "grid": {"task": ["parity", "mod-arith"],
+             "row": [{"model": "mamba", "eigenvalues": "0,1"}, {"num-householder": 3}]},
+    "overrides": [{"match": {"task": "parity"}, "set": {"answers": "every"}},
+                  {"match": {"task": "mod-arith", "model": ["deltaproduct"]}, "set": {"steps": 9}}]})",
+                                  "f");
+  ASSERT_EQ(sweep.runs.size(), 4u);
+  EXPECT_TRUE(sweep.eval_lengths.empty()) << "those of each task";
+  std::set<std::string> names;
+  for (const SweepRun& run : sweep.runs) {
+    names.insert(run.name);
+    EXPECT_EQ(option(run, "task") + option(run, "row"), "");
+    EXPECT_EQ(option(run, "answers"), run.task == "parity" ? "every" : "");
+    const bool product = option(run, "num-householder") == "3";
+    EXPECT_EQ(option(run, "model"), product ? "" : "mamba");
+    EXPECT_EQ(option(run, "steps"), product && run.task == "mod-arith" ? "9" : "100");
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"eigenvalues=0,1,model=mamba,task=parity",
+                                          "eigenvalues=0,1,model=mamba,task=mod-arith",
+                                          "num-householder=3,task=parity",
+                                          "num-householder=3,task=mod-arith"}));
+  EXPECT_EQ(parse_sweep(R"({"task": "parity"})", "f").runs[0].task, "parity");
+  EXPECT_EQ(parse_sweep("{}", "f").runs[0].task, "word-problem");
+}
+
 TEST(Sweep, NamesAreNoPaths) {
   const Sweep sweep = parse_sweep(R"({"grid": {"group": ["../x"]}})", "f");
   EXPECT_EQ(sweep.runs[0].name, "group=.._x");
@@ -59,6 +86,13 @@ TEST(Sweep, RefusesWrongFieldsByName) {
             "f.json: field 'grid.group' must be a list of values");
   EXPECT_EQ(error_of(R"({"base": {"lr": [1]}})"),
             "f.json: field 'base.lr' must be a text, a number, true or false");
+  EXPECT_EQ(error_of(R"({"grid": {"row": [{"lr": [1]}]}})"),
+            "f.json: field 'grid.row.lr' must be a text, a number, true or false");
+  EXPECT_EQ(error_of(R"({"grid": {"seed": [1, 1]}})"),
+            "f.json: field 'grid' must be without repetitions: two runs would be called 'seed=1'");
+  EXPECT_EQ(error_of(R"({"grid": {"task": ["parity", "arithmetic"]}})"),
+            "f.json: task is 'arithmetic', expected one of 'word-problem', 'parity', 'mod-arith', "
+            "'mod-arith-brackets'");
   EXPECT_EQ(error_of(R"({"gird": {}})"),
             "f.json: field 'gird' must be task, base, grid, overrides, evaluate or comment: there "
             "is no other field");

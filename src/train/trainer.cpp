@@ -125,9 +125,13 @@ void Trainer::advance_curriculum(double loss) {
   const bool all_letters = progress_.letters == 0;
   const int64_t grows_to =
       all_letters ? options_.length : std::min(curriculum.letters_length, options_.length);
-  if (progress_.mean_loss >= curriculum.loss_below || (all_letters && progress_.length >= grows_to))
-    return;
+  ++progress_.stage_steps;
+  const bool learnt = progress_.mean_loss < curriculum.loss_below;
+  const bool long_enough =
+      curriculum.most_steps > 0 && progress_.stage_steps >= curriculum.most_steps;
+  if (!(learnt || long_enough) || (all_letters && progress_.length >= grows_to)) return;
   progress_.mean_loss = -1;
+  progress_.stage_steps = 0;
   if (progress_.length < grows_to) {
     progress_.length = std::min(2 * progress_.length, grows_to);
   } else {
@@ -155,7 +159,8 @@ void Trainer::save(const fs::path& directory) const {
   const nlohmann::json progress = {
       {"step", progress_.step},           {"tokens", progress_.tokens},
       {"length", progress_.length},       {"letters", progress_.letters},
-      {"mean_loss", progress_.mean_loss}, {"seconds", progress_.seconds}};
+      {"mean_loss", progress_.mean_loss}, {"stage_steps", progress_.stage_steps},
+      {"seconds", progress_.seconds}};
   write_file_atomically(directory / kProgressFile, progress.dump(2) + "\n");
 }
 
@@ -172,7 +177,8 @@ void Trainer::load(const fs::path& directory) {
   try {
     next = {progress.at("step").get<int64_t>(),     progress.at("tokens").get<int64_t>(),
             progress.at("length").get<int64_t>(),   progress.at("letters").get<int64_t>(),
-            progress.at("mean_loss").get<double>(), progress.at("seconds").get<double>()};
+            progress.at("mean_loss").get<double>(), progress.value("stage_steps", int64_t{0}),
+            progress.at("seconds").get<double>()};
   } catch (const nlohmann::json::exception&) {
     throw InputError(
         (directory / kProgressFile).string() +

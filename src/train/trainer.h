@@ -12,15 +12,16 @@
 
 namespace dp {
 
-/// Sequences become twice as long each time the loss has fallen far enough, until they have the length of
-/// the task. With letters: until they have letters_length, whereupon they are made of twice as many of the
-/// task's letters and begin at the first length again, until they are made of all.
+/// Sequences become twice as long each time the loss has fallen far enough, or a stage has had its steps, until
+/// they have the length of the task. With letters: until they have letters_length, whereupon they are made of
+/// twice as many of the task's letters and begin at the first length again, until they are made of all.
 struct Curriculum {
   int64_t first_length = 0;    // 0: all sequences have the full length
   int64_t first_letters = 0;   // 0: all from the start
   int64_t letters_length = 0;  // 0: the first length
   double loss_below = 0.1;     // running mean at which the next stage begins
   int64_t window = 20;         // steps the running mean looks back, about
+  int64_t most_steps = 0;      // in one stage, whatever the loss; 0: no limit
 };
 
 struct TrainerOptions {
@@ -39,11 +40,12 @@ struct TrainerOptions {
 /// Where a run stands. With the weights and the optimiser's state, all that the next step depends on.
 struct TrainerProgress {
   int64_t step = 0;
-  int64_t tokens = 0;     // seen so far
-  int64_t length = 0;     // of sequences in the next step
-  int64_t letters = 0;    // that they are made of; 0: all
-  double mean_loss = -1;  // running mean; below 0: none since the stage began
-  double seconds = 0;     // spent on steps and evaluations, in all processes together
+  int64_t tokens = 0;       // seen so far
+  int64_t length = 0;       // of sequences in the next step
+  int64_t letters = 0;      // that they are made of; 0: all
+  double mean_loss = -1;    // running mean; below 0: none since the stage began
+  int64_t stage_steps = 0;  // since the stage began
+  double seconds = 0;       // spent on steps and evaluations, in all processes together
 };
 
 struct StepReport {

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 RunConfig small_run() {
   RunConfig run;
-  run.task.group = "Z3";
-  run.model.vocab_size = WordProblem(run.task).vocab_size();
+  run.task = WordProblemOptions{.group = "Z3"};
+  run.model.vocab_size = make_task(run)->vocab_size();
   run.model.hidden_size = 16;
   run.model.num_hidden_layers = 1;
   run.model.num_heads = 2;
@@ -84,6 +84,31 @@ TEST(Trainer, LearnsToCountModuloThree) {
   EXPECT_GE(accuracy.token_accuracy(16), accuracy.sequence_accuracy(16));
 }
 
+// Trained on lengths up to 8, asked once at 16 and 24.
+TEST(Trainer, LearnsParity) {
+  RunConfig run = small_run();
+  run.task = ParityOptions{.every_token = true};
+  run.model.vocab_size = make_task(run)->vocab_size();
+  run.training.schedule = {.peak = 1e-2, .minimum = 0, .warmup_steps = 10, .total_steps = 200};
+  run.training.batch_size = 32;
+  run.training.length = 8;
+  Trainer trainer = make_trainer(run);
+  while (!trainer.finished()) trainer.step();
+  const std::vector<EvalReport> reports =
+      evaluate_lengths(trainer.model(), trainer.task(), {16, 24}, {.sequences = 128});
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(reports[1].length, 24);
+  for (const EvalReport& report : reports) {
+    EXPECT_EQ(report.sequence_accuracy, report.token_accuracy);
+    EXPECT_DOUBLE_EQ(*report.scaled_accuracy, 2 * report.token_accuracy - 1);
+  }
+  EXPECT_GT(*reports[0].scaled_accuracy, 0.9);
+  EXPECT_DOUBLE_EQ(headline(reports),
+                   (*reports[0].scaled_accuracy + *reports[1].scaled_accuracy) / 2);
+  EXPECT_EQ(headline({}), -1);
+  EXPECT_EQ(headline({{16, 0.25, 1, {}}, {64, 0.5, 1, {}}, {32, 0.75, 1, {}}}), 0.5);
+}
+
 TEST(Trainer, PartsOfABatchAddUp) {
   RunConfig run = small_run();
   Trainer whole = make_trainer(run);
@@ -108,9 +133,20 @@ TEST(Trainer, CurriculumDoublesTheLengthAndKeepsTheTokens) {
   EXPECT_EQ(lengths, (std::vector<int64_t>{3, 6, 12, 16, 16}));
 }
 
+TEST(Trainer, CurriculumGoesOnWhenAStageHasHadItsSteps) {
+  RunConfig run = small_run();
+  run.training.curriculum.first_length = 4;
+  run.training.curriculum.loss_below = 1e-9;  // never reached
+  run.training.curriculum.most_steps = 2;
+  Trainer trainer = make_trainer(run);
+  std::vector<int64_t> lengths;
+  for (int i = 0; i < 6; ++i) lengths.push_back(trainer.step().length);
+  EXPECT_EQ(lengths, (std::vector<int64_t>{4, 4, 8, 8, 16, 16}));
+}
+
 TEST(Trainer, CurriculumDoublesTheLettersAndBeginsAgain) {
   RunConfig run = small_run();
-  run.task.group = "D5";
+  run.task = WordProblemOptions{.group = "D5"};
   run.model.vocab_size = 11;
   run.training.curriculum = {
       .first_length = 4, .first_letters = 2, .letters_length = 8, .loss_below = 1e9, .window = 1};
@@ -131,8 +167,12 @@ TEST(Trainer, GoesOnFromASavedStateToTheBit) {
   fs::remove_all(folder);
   fs::create_directories(folder);
   RunConfig run = small_run();
-  run.training.curriculum = {
-      .first_length = 4, .first_letters = 2, .letters_length = 0, .loss_below = 1.2, .window = 4};
+  run.training.curriculum = {.first_length = 4,
+                             .first_letters = 2,
+                             .letters_length = 0,
+                             .loss_below = 1.2,
+                             .window = 4,
+                             .most_steps = 5};
   Trainer straight = make_trainer(run);
   for (int i = 0; i < 12; ++i) straight.step();
   straight.save(folder);
@@ -168,12 +208,41 @@ TEST(RunConfig, SurvivesARoundTrip) {
   run.stop_at = 0.25;
   run.training.seed = uint64_t{1} << 63;
   EXPECT_EQ(to_json(parse_run_config(to_json(run), "f")), to_json(run));
-  try {
-    parse_run_config(R"({"task": {"name": "word-problem", "group": 3}})", "f");
-    FAIL() << "accepted";
-  } catch (const InputError& error) {
-    EXPECT_EQ(std::string(error.what()), "f: field 'task.group' is missing or of another type");
+  for (const TaskOptions& task :
+       {TaskOptions(ParityOptions{.min_length = 5, .every_token = true}),
+        TaskOptions(ModularArithmeticOptions{.brackets = false, .min_length = 4}),
+        TaskOptions(ModularArithmeticOptions{.brackets = true, .min_length = 3})}) {
+    run.task = task;
+    run.model.model_type = "mamba";
+    const std::string text = to_json(run);
+    EXPECT_EQ(to_json(parse_run_config(text, "f")), text);
+    EXPECT_EQ(task_name(parse_run_config(text, "f").task), task_name(task));
   }
+}
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(RunConfig, RefusesWhatCannotBe) {
+  EXPECT_EQ(
+      refusal([] { parse_run_config(R"({"task": {"name": "word-problem", "group": 3}})", "f"); }),
+      "f: field 'task.group' is missing or of another type");
+  EXPECT_EQ(refusal([] { parse_run_config(R"({"task": {"name": "chess"}})", "f"); }),
+            "f: task is 'chess', expected one of 'word-problem', 'parity', 'mod-arith', "
+            "'mod-arith-brackets'");
+  RunConfig run = small_run();
+  run.task = ModularArithmeticOptions{};
+  run.eval_lengths = {40, 2};
+  EXPECT_EQ(refusal([&] { make_task(run); }),
+            "eval-lengths: expected at least 3 for mod-arith, found 2");
+  run.task = ParityOptions{.min_length = 0};
+  EXPECT_EQ(refusal([&] { make_task(run); }), "min_length: expected at least 1, found 0");
 }
 
 }  // namespace

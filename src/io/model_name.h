@@ -1,0 +1,22 @@
+// What models are called: on the command line, and among people.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "io/model_config.h"
+
+namespace dp {
+
+/// "DeltaProduct_2", "Gated DeltaNet", "Mamba", "sLSTM", "RWKV-7" and with several factors "RWKV-7_2".
+std::string architecture_name(const ModelConfig& config);
+
+/// That, and the range of the eigenvalues where there is a choice: "DeltaProduct_2 [-1,1]".
+std::string model_name(const ModelConfig& config);
+
+/// What `dp train --model` takes: "deltaproduct", "delta-net", ...
+std::vector<std::string> model_options();
+/// ModelConfig::model_type of one of these, and back.
+std::string model_type_of(const std::string& option);
+std::string model_option(const ModelConfig& config);
+
+}  // namespace dp

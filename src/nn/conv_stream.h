@@ -1,0 +1,41 @@
+// A projection of the tokens, convolved over time: what queries, keys and values are made by.
+#pragma once
+#include <string>
+
+#include "io/model_config.h"
+#include "nn/token_mixer.h"
+
+namespace dp {
+
+/// C channels: projection [C,D], and with config.use_short_conv a causal convolution of W taps per channel,
+/// weight [C,1,W] and, with config.conv_bias, bias [C].
+class ConvStream {
+ public:
+  ConvStream() = default;
+  ConvStream(const ModelConfig& config, int64_t channels);
+
+  /// x [B,T,D] -> silu(conv(projection x)) [B,T,C], each `head_size` channels brought to unit length unless that
+  /// is 0. Without the convolution: silu(projection x). Carries the last W inputs of the convolution on as the
+  /// state's part `history`.
+  at::Tensor forward(const at::Tensor& x, const std::string& history, int64_t head_size,
+                     const MixerContext& context) const;
+  /// projection x alone.
+  at::Tensor project(const at::Tensor& x) const;
+
+  bool has_conv() const { return width_ > 0; }
+  /// Of the state's part.
+  std::vector<int64_t> history_shape() const { return {width_, channels_}; }
+  void list_projection(const std::string& name, NamedParameters& list);
+  void list_conv(const std::string& name, NamedParameters& list);
+
+ private:
+  int64_t channels_ = 0, width_ = 0;
+  bool has_bias_ = false;
+  Parameter projection_, weight_, bias_;
+};
+
+/// silu(conv(x)) as ConvStream has it, of x itself.
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                    const std::string& history, int64_t head_size, const MixerContext& context);
+
+}  // namespace dp

@@ -1,0 +1,27 @@
+// The recurrence with diagonal-plus-rank-one transitions on torch tensors.
+// B batch, T tokens, N factors per token, H heads, K key width, V value width, S packed sequences.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/util/Optional.h>
+
+namespace dp {
+
+struct DplrOptions {
+  c10::optional<at::Tensor> a = {}, b = {};   // [B,T,N,H,K] both, or neither: no rank-one part
+  c10::optional<at::Tensor> state = {};       // [S,H,K,V] before the first token; none: zeros
+  c10::optional<at::Tensor> cu_seqlens = {};  // [S+1]: B is 1 and holds S sequences; else S = B
+};
+
+struct DplrOutput {
+  at::Tensor o;      // [B,T,H,V]
+  at::Tensor state;  // [S,H,K,V] after the last token
+};
+
+/// Per token, N times: H <- diag(w) H + a (b^T H) + k v^T; then o = H^T q.
+///   q [B,T,H,K]   w, k [B,T,N,H,K]   v [B,T,N,H,V]
+/// float32 on the CPU takes a SIMD kernel and is differentiable once; other dtypes and devices take the
+/// recurrence as written in torch operators, which judges the kernel. Throws c10::ValueError.
+DplrOutput dplr(const at::Tensor& q, const at::Tensor& w, const at::Tensor& k, const at::Tensor& v,
+                const DplrOptions& options = {});
+
+}  // namespace dp

@@ -1,0 +1,25 @@
+// Which task, and its options: what a run's settings say about it.
+#pragma once
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "tasks/modular_arithmetic.h"
+#include "tasks/parity.h"
+#include "tasks/word_problem.h"
+
+namespace dp {
+
+using TaskOptions = std::variant<WordProblemOptions, ParityOptions, ModularArithmeticOptions>;
+
+/// "word-problem", "parity", "mod-arith", "mod-arith-brackets".
+std::string task_name(const TaskOptions& options);
+/// With default options. Throws InputError for an unknown name, which begins with `origin`.
+TaskOptions task_of_name(const std::string& name, const std::string& origin);
+/// For people: the group of a word problem, otherwise the name.
+std::string describe_task(const TaskOptions& options);
+
+/// Throws InputError that names the option and its range.
+std::shared_ptr<const Task> make_task(const TaskOptions& options);
+
+}  // namespace dp
