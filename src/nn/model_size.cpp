@@ -100,6 +100,8 @@ MatchBy parse_match_by(std::string_view name) {
 ModelConfig match_size(ModelConfig base, int64_t parameters, MatchBy by) {
   const auto target = static_cast<double>(parameters);
   check_model_config(base, "base configuration");
+  if (base.model_type == "mamba" && by != MatchBy::kMlp)
+    throw InputError("mamba has no heads, expected --by mlp");
   ModelConfig config;
   switch (by) {
     case MatchBy::kHeads:
