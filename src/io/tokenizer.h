@@ -25,6 +25,8 @@ class Tokenizer {
   /// The bytes of tokens. Special tokens give their names; tokens outside of the vocabulary throw
   /// std::out_of_range.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
+  /// Whether a token stands for no text of its own, but for a beginning, an end or the like.
+  virtual bool is_special(int32_t token) const = 0;
   /// Begins a text, ends a text; a tokenizer may have neither.
   virtual std::optional<int32_t> bos() const = 0;
   virtual std::optional<int32_t> eos() const = 0;
@@ -59,9 +61,9 @@ class TextStream {
 
  private:
   const Tokenizer& tokenizer_;
-  std::vector<int32_t> tokens_;  // of which decode() may still change: the last few
-  std::string pending_;
-  size_t shown_ = 0;
+  std::optional<int32_t>
+      last_;             // that was not special: decode() may drop a space at the very beginning
+  std::string pending_;  // a character that has begun
 };
 
 }  // namespace dp
