@@ -59,7 +59,7 @@ LanguageModel find_model(const std::string& path) {
 /// Waits for every copy of every request.
 class Gate : public serve::Listener {
  public:
-  explicit Gate(int64_t copies) : left_(copies) {}
+  explicit Gate(int64_t streams) : streams_(streams), left_(streams) {}
   bool wanted() const override { return true; }
   void on_prompt(std::vector<serve::ScoredToken>) override {}
   bool on_token(int64_t, serve::ScoredToken, bool) override {
@@ -74,16 +74,17 @@ class Gate : public serve::Listener {
     seconds_ = timer_.seconds();
     changed_.notify_one();
   }
-  /// Tokens per second, from the first one on.
+  /// Tokens per second, from the first one on; the first of each stream are not counted.
   double wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return left_ == 0; });
-    return static_cast<double>(tokens_ - 1) / seconds_;
+    return static_cast<double>(tokens_ - streams_) / seconds_;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  const int64_t streams_;
   int64_t left_, tokens_ = 0;
   Timer timer_;
   double seconds_ = 0;

@@ -1,9 +1,12 @@
 // dp data: text into tokens, and what there is; one subcommand each.
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"

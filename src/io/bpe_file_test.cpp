@@ -30,7 +30,7 @@ void expect_refused(const std::function<void(json&)>& change,
 
 TEST(BpeFile, IsRefusedWithASentence) {
   const auto refused = expect_refused;
-  refused([](json& f) { f.erase("model"); }, {"model is 'null', expected an object"});
+  refused([](json& f) { f.erase("model"); }, {"model is missing, expected an object"});
   refused([](json& f) { f["model"]["type"] = "Unigram"; },
           {"model.type is 'Unigram', expected 'BPE'"});
   refused([](json& f) { f["model"]["vocab"]["x"] = 70000000; },

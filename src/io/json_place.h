@@ -22,8 +22,10 @@ class JsonPlace {
     throw InputError(where() + " " + problem);
   }
   [[noreturn]] void fail_type(const char* expected) const {
-    fail("is " + quote(value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) +
-         ", expected " + expected);
+    using nlohmann::json;
+    fail(is_null() ? "is missing, expected " + std::string(expected)
+                   : "is " + quote(value_->dump(-1, ' ', false, json::error_handler_t::replace)) +
+                         ", expected " + expected);
   }
 
   /// Of an object: null when it has no such field.

@@ -1,8 +1,13 @@
 #include "io/prepare_tokens.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "base/error.h"

@@ -1,4 +1,5 @@
 #include "io/text_reader.h"
+#include <algorithm>
 
 #include <gtest/gtest.h>
 #include <zlib.h>

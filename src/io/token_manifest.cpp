@@ -1,4 +1,6 @@
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"

@@ -1,4 +1,7 @@
 #include "io/token_shards.h"
+#include <algorithm>
+#include <fstream>
+#include <vector>
 
 #include <gtest/gtest.h>
 
