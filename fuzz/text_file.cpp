@@ -19,7 +19,7 @@ bool same(const TextPiece& a, const TextPiece& b) {
          a.ends_document == b.ends_document && a.broken == b.broken && a.after == b.after;
 }
 
-void read(const std::vector<TextSource>& sources, const TextOptions& options,
+void read(const std::vector<TextSource>& sources, const TextReaderOptions& options,
           std::string_view content) {
   TextReader reader(sources, options);
   std::vector<TextPiece> pieces;
@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   source.path = "/proc/self/fd/" + std::to_string(file);
   source.compression = kinds[data[0] % 3];
   source.jsonl = data[1] & 1;
-  TextOptions options;
+  TextReaderOptions options;
   if (data[1] & 2) options.separator = data[1] & 4 ? "--" : "";
   options.piece_bytes = 4u + data[2];
   options.longest_line = 4u + data[2];

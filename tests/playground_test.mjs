@@ -39,6 +39,7 @@ async function use(page) {
   answer.status = await page.locator("#status").innerText();
   answer.model = await page.locator("#model").innerText();
   answer.bars = await page.locator("#bars rect").count();
+  answer.labels = await page.locator("#ranks svg text").allTextContents();
   answer.points = await page.locator("#line polyline").evaluate((line) => line.points.length);
 }
 
@@ -48,6 +49,7 @@ for (const [name, look] of Object.entries(LOOKS)) {
   page.on("console", (message) => { if (["error", "warning"].includes(message.type()) && !expected) answer.problems.push(message.text()); });
   page.on("pageerror", (error) => answer.problems.push(String(error)));
   page.on("request", (it) => { if (!it.url().startsWith(request.page) && !it.url().startsWith("data:")) answer.foreign.push(it.url()); });
+  page.setDefaultTimeout(100000);  // of each step; other programs may have the cores
   await page.goto(request.page);
   await use(page);
   answer.looks[name] = await page.evaluate(measure);

@@ -56,9 +56,12 @@ class Server:
         assert status == expect, (status, content)
         return json.loads(content)
 
-    def stream(self, **fields):
-        """Events of a stream, decoded, as they come."""
+    def stream(self, buffer=None, **fields):
+        """Events of a stream, decoded, as they come. With `buffer`, the system takes so many bytes ahead of the reader."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.connect()
+        if buffer:
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         connection.request("POST", "/v1/completions", json.dumps({**fields, "stream": True}))
         done = False
         with connection.getresponse() as response:
@@ -74,9 +77,12 @@ class Server:
                     yield json.loads(line[6:])
         assert done
 
-    def metric(self, name):
+    def metric(self, name, absent=None):
         text = self.request("GET", "/metrics")[2].decode()
-        return float(re.search(rf"(?m)^{re.escape(name)} (\S+)$", text)[1])
+        found = re.search(rf"(?m)^{re.escape(name)} (\S+)$", text)
+        if not found and absent is not None:
+            return absent
+        return float(found[1])
 
     def raw(self, content, shut=False, timeout=30):
         """Bytes out, all bytes in."""
@@ -89,7 +95,7 @@ class Server:
                 answer += part
             return answer
 
-    def wait_until(self, condition, seconds=20):
+    def wait_until(self, condition, seconds=60):
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
@@ -99,7 +105,7 @@ class Server:
     def stop(self, expect=0):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(30)
+            self.process.wait(60)
         finally:
             error = self.close()
         assert self.process.returncode == expect, (self.process.returncode, error)
@@ -305,7 +311,7 @@ class Completions(Case):
         for name in ('dp_requests_total{path="/v1/completions",status="200"}', 'dp_requests_total{path="/v1/completions",status="400"}',
                      "dp_prompt_tokens_total", "dp_generated_tokens_total", "dp_request_seconds_count", "dp_step_seconds_sum",
                      "dp_first_token_seconds_count", "dp_steps_total"):
-            self.assertGreater(self.server.metric(name), 0, name)
+            self.server.wait_until(lambda: self.server.metric(name, absent=0) > 0)  # an answer is counted after it is sent
         for name in ("dp_active_sequences", "dp_waiting_sequences"):
             self.server.wait_until(lambda: self.server.metric(name) == 0)
 
@@ -342,7 +348,7 @@ class Connections(Case):
         self.assertEqual(server.request("GET", "/health")[0], 200)
 
     def test_slow_and_half_closed_clients(self):
-        server = self.serve("--receive-seconds", 2)
+        server = self.serve("--receive-seconds", 4)
         body = json.dumps({"prompt": "abc", "max_tokens": 5, "temperature": 0}).encode()
         request = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
         whole = server.raw(request, shut=True)
@@ -357,7 +363,7 @@ class Connections(Case):
             trickle.sendall(b"POST /v1/completions HTTP/1.1\r\n")
             trickle.settimeout(0.2)
             answer = b""
-            while time.monotonic() < start + 15:
+            while time.monotonic() < start + 40:
                 try:
                     trickle.sendall(b"X: y\r\n")
                     part = trickle.recv(1000)
@@ -368,7 +374,7 @@ class Connections(Case):
                     pass
                 except OSError:
                     break
-            self.assertLess(time.monotonic() - start, 10)
+            self.assertLess(time.monotonic() - start, 30)
         with socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent:
             self.assertEqual(silent.recv(10), b"")  # closed without a word after the time for requests
         self.assertEqual(server.request("GET", "/health")[0], 200)
@@ -377,9 +383,13 @@ class Connections(Case):
         server = self.serve("--max-tokens", 10 ** 7)
         stream = server.stream(prompt="abc", max_tokens=10 ** 7)
         next(stream)
+        self.assertEqual(server.metric("dp_active_sequences"), 1)  # who has its first token is counted
+        made = server.metric("dp_generated_tokens_total")
+        server.wait_until(lambda: server.metric("dp_generated_tokens_total") > made)  # and goes on
         self.assertEqual(server.metric("dp_active_sequences"), 1)
         stream.close()  # and with it the connection
         server.wait_until(lambda: server.metric("dp_active_sequences") == 0)
+        self.assertLess(server.metric("dp_generated_tokens_total"), 10 ** 7)
 
     def test_a_reader_that_stands_still_does_not_hold_up_others(self):
         server = self.serve("--max-tokens", 10 ** 6)
@@ -440,7 +450,8 @@ class Limits(Case):
         server = self.serve("--max-seconds", 1, "--max-tokens", 10 ** 7)
         start = time.monotonic()
         answer = server.complete(prompt="abc", max_tokens=10 ** 7)
-        self.assertLess(time.monotonic() - start, 10)
+        self.assertLess(time.monotonic() - start, 40)
+        self.assertLess(answer["usage"]["completion_tokens"], 10 ** 7)
         self.assertEqual(answer["choices"][0]["finish_reason"], "length")
         self.assertGreater(answer["usage"]["completion_tokens"], 0)
 
@@ -477,7 +488,8 @@ class Limits(Case):
 class Signals(Case):
     def test_drains(self):
         server = self.serve("--max-tokens", 10 ** 6)
-        stream = server.stream(prompt="abc", max_tokens=3000)
+        # An answer of more bytes than fit between server and reader: it is not over before it is read.
+        stream = server.stream(prompt="abc", max_tokens=10000, logprobs=20, buffer=1 << 16)
         first = next(stream)["choices"][0]["text"]
         server.process.send_signal(signal.SIGTERM)
         server.wait_until(lambda: server.request("GET", "/health")[0] == 503)
@@ -487,23 +499,23 @@ class Signals(Case):
         rest = list(stream)
         self.assertEqual(rest[-1]["choices"][0]["finish_reason"], "length")
         self.assertGreater(len(first + "".join(e["choices"][0]["text"] for e in rest)), 1000)
-        self.assertEqual(server.process.wait(20), 0)
+        self.assertEqual(server.process.wait(60), 0)
 
     def test_a_second_signal_ends(self):
         server = self.serve("--max-tokens", 10 ** 7)
         stream = server.stream(prompt="abc", max_tokens=10 ** 7)
         next(stream)
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        server.wait_until(lambda: server.request("GET", "/health")[0] == 503)  # it has seen the first
         self.assertIsNone(server.process.poll())
         server.process.send_signal(signal.SIGTERM)
-        self.assertEqual(server.process.wait(10), 128 + signal.SIGTERM)
+        self.assertEqual(server.process.wait(60), 128 + signal.SIGTERM)
         stream.close()
 
     def test_idle_and_interrupted(self):
         server = self.serve()
         server.process.send_signal(signal.SIGINT)
-        self.assertEqual(server.process.wait(10), 0)
+        self.assertEqual(server.process.wait(60), 0)
 
 
 class Generate(Case):
@@ -556,7 +568,7 @@ class Playground(Case):
         server = self.serve("--max-tokens", 10 ** 6)
         request = {"browser": BROWSER, "modules": str(MODULES), "page": f"http://127.0.0.1:{server.port}/",
                    "pictures": os.environ.get("DP_SCREENSHOTS")}
-        result = subprocess.run(["node", SCRIPT], input=json.dumps(request), capture_output=True, text=True, timeout=240)
+        result = subprocess.run(["node", SCRIPT], input=json.dumps(request), capture_output=True, text=True, timeout=400)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         seen = json.loads(result.stdout)
         self.assertEqual(seen["problems"], [])
@@ -564,10 +576,12 @@ class Playground(Case):
         want = server.complete(prompt="Hello <b>there</b>", max_tokens=40, temperature=0)["choices"][0]["text"]
         self.assertEqual(seen["made"].replace("\r", "\n"), want.replace("\r\n", "\n").replace("\r", "\n"))
         self.assertEqual(seen["given"], "Hello <b>there</b>")
-        self.assertRegex(seen["status"], r"^18 \+ 40 tokens, [0-9.]+ tokens/s$")
+        self.assertRegex(seen["status"], r"^18 tokens read, 40 written, [0-9.]+ tokens/s$")
         self.assertEqual(seen["model"], "tiny")
         self.assertEqual(seen["bars"], 4)
         self.assertGreater(seen["points"], 2)
+        self.assertEqual([label for label in seen["labels"] if not label.isdigit()],
+                         ["layer 0", "layer 1", "after the prompt", "now"])
         self.assertTrue(seen["stopped"].startswith("stopped"), seen["stopped"])
         self.assertIn("expected", seen["refused"])
         for look in seen["looks"].values():

@@ -4,7 +4,10 @@
   const at = (id) => document.getElementById(id);
   const [form, text, status] = [at("form"), at("text"), at("status")];
   const kEvery = 8;  // tokens between two looks at the states
-  let running = null, history = [];
+  const kPoints = 400;  // of the line, at most twice as many
+  const kPause = 50;  // milliseconds between two pictures: tokens may come faster than a page can be laid out
+  let running = null, ranks = [], history = [];  // ranks by layer and head, and the mean of all on the way
+  let unseen = "", speed = "", timer = null;  // what is not shown yet, and when it will be
 
   const say = (message, problem = false) => {
     status.textContent = message;
@@ -34,37 +37,74 @@
     return element;
   };
 
-  function drawRanks(layers) {
-    if (!layers.length) return;
-    at("ranks").hidden = false;
-    const all = layers.flat(), most = Math.max(...all, 1);
-    const width = all.length + (layers.length - 1) * 0.8;
-    const bars = at("bars");
-    bars.setAttribute("viewBox", `0 0 ${width} 100`);
-    bars.setAttribute("preserveAspectRatio", "none");
-    const marks = [];
-    let x = 0;
+  // An empty chart in units of pixels, with lines at ranks of 0, half and all of `top`; below it is room for names.
+  function frame(chart, top) {
+    const box = { left: 28, right: chart.clientWidth - 4, top: 8, bottom: chart.clientHeight - 20 };
+    const y = (rank) => box.bottom - ((box.bottom - box.top) * rank) / top;
+    const label = (text, x, at, anchor) => {
+      const element = svg("text", { x, y: at, "text-anchor": anchor });
+      element.textContent = text;
+      return element;
+    };
+    chart.setAttribute("viewBox", `0 0 ${chart.clientWidth} ${chart.clientHeight}`);
+    chart.replaceChildren(...[0, top / 2, top].flatMap((rank) => [
+      svg("line", { x1: box.left, x2: box.right, y1: y(rank), y2: y(rank) }), label(String(rank), box.left - 6, y(rank) + 4, "end")]));
+    return { ...box, y, below: (text, x, anchor = "middle") => chart.append(label(text, x, chart.clientHeight - 4, anchor)) };
+  }
+
+  function drawBars(layers) {
+    const all = layers.flat(), most = Math.max(...all);
+    const { left, right, bottom, y, below } = frame(at("bars"), Math.max(2, 2 * Math.ceil(most / 2)));
+    const slot = Math.min(56, (right - left) / (all.length + (layers.length - 1) * 0.8 + 0.4));  // of a bar and its gap
+    const used = slot * (all.length + (layers.length - 1) * 0.8);
+    let x = left + (right - left - used) / 2;
     layers.forEach((heads, layer) => {
+      const begin = x;
       heads.forEach((rank, head) => {
-        const height = Math.max(1, (100 * rank) / most);
-        const bar = svg("rect", { x: x + 0.1, width: 0.8, y: 100 - height, height, class: layer % 2 ? "odd" : "even" });
+        const bar = svg("rect", { x: x + 0.1 * slot, width: 0.8 * slot, y: y(rank), height: Math.max(1, bottom - y(rank)) });
         bar.append(svg("title", {}));
         bar.firstChild.textContent = `layer ${layer}, head ${head}: ${rank.toFixed(2)}`;
-        marks.push(bar);
-        x += 1;
+        at("bars").append(bar);
+        x += slot;
       });
-      x += 0.8;
+      const room = x - begin + 0.8 * slot;
+      if (room > 48) below(`layer ${layer}`, (begin + x) / 2);
+      else if (room > 18 || layer % Math.ceil(18 / room) === 0) below(String(layer), (begin + x) / 2);
+      x += 0.8 * slot;
     });
-    bars.replaceChildren(...marks);
-    at("bars-caption").textContent = `${layers.length} layers, now; the largest is ${most.toFixed(1)}`;
+    at("bars-caption").textContent = `By layer and head, now: ${Math.min(...all).toFixed(1)} to ${most.toFixed(1)}`;
+  }
 
-    history.push(all.reduce((a, b) => a + b, 0) / all.length);
-    const top = Math.max(...history, 1), step = 100 / Math.max(1, history.length - 1);
-    const line = at("line");
-    line.setAttribute("viewBox", "0 0 100 100");
-    line.setAttribute("preserveAspectRatio", "none");
-    line.replaceChildren(svg("polyline", { points: history.map((rank, i) => `${(i * step).toFixed(2)},${(98 - (94 * rank) / top).toFixed(2)}`).join(" ") }));
-    at("line-caption").textContent = `Mean over heads: ${history.at(-1).toFixed(2)} now, from ${history[0].toFixed(2)} after the prompt`;
+  function drawLine() {
+    const { left, right, y, below } = frame(at("line"), Math.max(2, 2 * Math.ceil(Math.max(...history) / 2)));
+    const step = (right - left) / Math.max(1, history.length - 1);
+    at("line").append(svg("polyline", { points: history.map((rank, i) => `${(left + i * step).toFixed(1)},${y(rank).toFixed(1)}`).join(" ") }));
+    below("after the prompt", left, "start");
+    below("now", right, "end");
+    at("line-caption").textContent = `Mean over heads: ${history.at(-1).toFixed(2)} now, ${history[0].toFixed(2)} after the prompt`;
+  }
+
+  function drawRanks() {
+    if (!ranks.length) return;
+    at("ranks").hidden = false;
+    drawBars(ranks);
+    drawLine();
+  }
+
+  // Every point counts for twice as many tokens once there are too many; the first and the last remain.
+  function addRanks(layers) {
+    ranks = layers;
+    if (history.length >= 2 * kPoints) history = history.filter((_, i) => i % 2 === 0);
+    history.push(layers.flat().reduce((a, b) => a + b, 0) / layers.flat().length);
+  }
+
+  function show() {
+    clearTimeout(timer);
+    timer = null;
+    if (unseen) at("made").append(unseen);
+    unseen = "";
+    if (speed) say(speed);
+    drawRanks();
   }
 
   async function generate() {
@@ -76,9 +116,11 @@
     if (at("stop").value !== "") body.stop = [at("stop").value.replaceAll("\\n", "\n")];
     at("given").textContent = body.prompt;
     at("made").textContent = "";
+    ranks = [];
     history = [];
+    unseen = speed = "";
     const start = performance.now();
-    let first = null, pieces = 0, reason = "";
+    let first = null, pieces = 0, reason = "", rested = start;
     const seconds = () => (performance.now() - (first ?? start)) / 1000;
     running = new AbortController();
     const response = await fetch("/v1/completions", {
@@ -87,18 +129,24 @@
     if (!response.ok) throw new Error((await response.json()).error.message);
     for await (const event of events(response)) {
       if (event.error) throw new Error(event.error.message);
-      if (event.x_effective_rank) drawRanks(event.x_effective_rank);
+      timer ??= setTimeout(show, kPause);
+      if (performance.now() - rested > kPause) {  // so that buttons answer, however fast events come
+        await new Promise((resolve) => setTimeout(resolve));
+        rested = performance.now();
+      }
+      if (event.x_effective_rank?.length) addRanks(event.x_effective_rank);
       if (event.usage) {
-        const count = event.usage.completion_tokens, speed = count > 1 ? `, ${((count - 1) / seconds()).toFixed(1)} tokens/s` : "";
-        say(`${event.usage.prompt_tokens} + ${count} tokens${speed}${reason === "length" ? "" : `, ended: ${reason}`}`);
+        const count = event.usage.completion_tokens, rate = count > 1 ? `, ${((count - 1) / seconds()).toFixed(1)} tokens/s` : "";
+        speed = "";
+        say(`${event.usage.prompt_tokens} tokens read, ${count} written${rate}${reason === "length" ? "" : `, ended: ${reason}`}`);
         continue;
       }
       const choice = event.choices[0];
       reason = choice.finish_reason ?? reason;
       if (!choice.text) continue;
       first ??= performance.now();
-      at("made").append(choice.text);
-      if (++pieces > 1) say(`${((pieces - 1) / seconds()).toFixed(1)} tokens/s`);
+      unseen += choice.text;
+      if (++pieces > 1) speed = `${((pieces - 1) / seconds()).toFixed(1)} tokens/s`;
     }
   }
 
@@ -111,7 +159,9 @@
     say("reading the prompt");
     try {
       await generate();
+      show();
     } catch (error) {
+      show();
       if (error.name === "AbortError") say(`stopped; ${status.textContent}`);
       else say(error.message, true);
     }
@@ -127,5 +177,6 @@
   const name = () => fetch("/v1/models", { headers: headers() }).then((response) => (response.ok ? response.json() : null))
     .then((list) => { at("model").textContent = list?.data[0].id ?? "needs an API key"; }).catch(() => {});
   at("key").addEventListener("change", name);
+  addEventListener("resize", drawRanks);
   name();
 })();

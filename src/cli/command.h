@@ -16,6 +16,7 @@ using Run = std::function<int()>;
 #include "cli/commands.def"
 #undef DP_COMMAND
 #undef DP_SCRIPT_COMMAND
+Run add_data_fetch(CLI::App& app);
 Run add_data_prepare(CLI::App& app);
 Run add_tokenizer_train(CLI::App& app);
 Run add_bench_op(CLI::App& app);

@@ -1,4 +1,4 @@
-// dp data: text into tokens, and what there is; one subcommand each.
+// dp data: packages into text, text into tokens, and what there is; one subcommand each.
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -115,11 +115,13 @@ Run add_data_show(CLI::App& app) {
 
 Run add_data(CLI::App& app) {
   app.require_subcommand(1);
+  CLI::App* fetch = app.add_subcommand("fetch", "documents out of Debian packages");
   CLI::App* prepare = app.add_subcommand("prepare", "files of text into shards of tokens");
   CLI::App* info =
       app.add_subcommand("info", "what shards of tokens hold; --verify checks every byte");
   CLI::App* show = app.add_subcommand("show", "a document as text again");
-  const std::vector<std::pair<CLI::App*, Run>> commands = {{prepare, add_data_prepare(*prepare)},
+  const std::vector<std::pair<CLI::App*, Run>> commands = {{fetch, add_data_fetch(*fetch)},
+                                                           {prepare, add_data_prepare(*prepare)},
                                                            {info, add_data_info(*info)},
                                                            {show, add_data_show(*show)}};
   return [commands] {

@@ -12,7 +12,7 @@
 namespace dp {
 
 struct PrepareOptions {
-  TextOptions text;
+  TextReaderOptions text;
   std::string field = "text";  // of JSONL
   uint64_t shard_tokens =
       1 << 26;  // a shard ends with the first piece of text that brings it there

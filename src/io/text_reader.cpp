@@ -63,7 +63,7 @@ size_t cut_text(std::string_view text, size_t limit) {
   return limit;
 }
 
-TextReader::TextReader(const std::vector<TextSource>& sources, TextOptions options,
+TextReader::TextReader(const std::vector<TextSource>& sources, TextReaderOptions options,
                        const TextPosition& start)
     : sources_(sources), options_(std::move(options)), position_(start) {
   for (size_t i = 0; i < std::min<size_t>(start.file, sources.size()); ++i)

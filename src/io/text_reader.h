@@ -31,7 +31,7 @@ struct TextSources {
 /// what is missing, unreadable or named twice, and when there is nothing.
 TextSources find_text(const std::vector<std::string>& paths);
 
-struct TextOptions {
+struct TextReaderOptions {
   /// Plain text: a line that is this ends a document; blank lines do if it is empty. None: a file is a document.
   std::optional<std::string> separator = {};
   size_t piece_bytes = 1 << 20;    // longer documents of plain text come in pieces
@@ -67,7 +67,7 @@ std::string describe_place(const TextSource& source, uint64_t line);
 class TextReader {
  public:
   /// `sources` must outlive the reader and its pieces. Throws InputError when a file has no such position.
-  TextReader(const std::vector<TextSource>& sources, TextOptions options,
+  TextReader(const std::vector<TextSource>& sources, TextReaderOptions options,
              const TextPosition& start = {});
   /// Nothing at the end. Throws InputError for a file that cannot be read any more.
   std::optional<TextPiece> next();
@@ -84,7 +84,7 @@ class TextReader {
   std::string_view rest() const { return std::string_view(buffer_).substr(begin_); }
 
   const std::vector<TextSource>& sources_;
-  const TextOptions options_;
+  const TextReaderOptions options_;
   TextPosition position_;
   std::unique_ptr<ByteStream> stream_;  // of the file at position_, once something of it is wanted
   std::string buffer_;                  // what follows position_, from begin_ on

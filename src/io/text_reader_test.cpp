@@ -38,7 +38,7 @@ std::string zstd(const std::string& text) {
 
 // All pieces; many positions are tried as a place to go on from.
 std::vector<TextPiece> read_all(const std::vector<TextSource>& sources,
-                                const TextOptions& options) {
+                                const TextReaderOptions& options) {
   TextReader reader(sources, options);
   std::vector<TextPiece> pieces;
   while (auto piece = reader.next()) pieces.push_back(std::move(*piece));
@@ -60,7 +60,7 @@ std::vector<TextPiece> read_all(const std::vector<TextSource>& sources,
 }
 
 // Documents as "text", pieces of one joined by "|"; what is broken as "!LINE WHAT".
-Strings documents(const std::string& path, const TextOptions& options) {
+Strings documents(const std::string& path, const TextReaderOptions& options) {
   Strings found;
   bool inside = false;
   for (const TextPiece& piece : read_all(find_text({path}).files, options)) {
@@ -88,7 +88,7 @@ TEST(TextReader, AFileIsADocument) {
 
 TEST(TextReader, LongTextComesInPieces) {
   const TestFolder folder;
-  const TextOptions options{.separator = {}, .piece_bytes = 10};
+  const TextReaderOptions options{.separator = {}, .piece_bytes = 10};
   const auto pieces = [&](const std::string& text) {
     return documents(folder.file("a.txt", text), options);
   };
@@ -132,7 +132,7 @@ TEST(TextReader, ManyDocumentsInManyBlocks) {
     text += want.back() + "--\n";
     lines += "{\"text\": \"" + want.back().substr(0, want.back().size() - 1) + "\"}\n";
   }
-  const auto all = [&](const std::string& path, const TextOptions& options) {
+  const auto all = [&](const std::string& path, const TextReaderOptions& options) {
     const auto sources = find_text({path}).files;
     TextReader reader(sources, options);
     Strings found;
@@ -146,7 +146,7 @@ TEST(TextReader, ManyDocumentsInManyBlocks) {
     return found;
   };
   for (const size_t piece : {64, 1000, 1 << 20}) {
-    const TextOptions options{.separator = "--", .piece_bytes = piece};
+    const TextReaderOptions options{.separator = "--", .piece_bytes = piece};
     EXPECT_EQ(all(folder.file("a.txt", text), options), want);
     EXPECT_EQ(all(folder.file("a.txt.gz", gzip(text)), options), want);
     EXPECT_EQ(all(folder.file("a.txt.zst", zstd(text)), options), want);

@@ -21,7 +21,10 @@ struct RecomputeFunction : torch::autograd::Function<RecomputeFunction> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const PureFunction& f) {
     ctx->save_for_backward({x});
     ctx->saved_data["f"] = c10::IValue::make_capsule(c10::make_intrusive<Recomputation>(f));
-    return f(x);  // no graph: apply() has turned gradients off
+    // With a graph that is dropped at once: without one, products of few rows would be added up in another order, and
+    // the backward pass would not find the same bits again.
+    const at::AutoGradMode with_graph(true);
+    return f(x.detach().requires_grad_()).detach();
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& d_outputs) {

@@ -216,6 +216,7 @@ void Engine::begin_copies(std::vector<Prompt>& prompts) {
       SamplingOptions sampling = request->sampling;
       sampling.seed += static_cast<uint64_t>(copy);
       Row row{request, copy, 0, 0, Sampler(sampling)};
+      ++counts_.active;  // before anybody can have heard of its first token
       if (request->state_every > 0) request->listener->on_state(copy, prompt.state);
       if (!deliver(row,
                    choose(row.sampler, row_span(logits, static_cast<int64_t>(i)), request->top)))

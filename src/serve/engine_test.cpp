@@ -109,6 +109,25 @@ TEST(Engine, ManyAtOnceAreEachAsAlone) {
   }
 }
 
+TEST(Engine, WhoHearsATokenIsCounted) {
+  struct Counting : Memory {
+    using Memory::Memory;
+    bool on_token(int64_t copy, ScoredToken token, bool ends) override {
+      active.push_back(engine->counts().active);
+      return Memory::on_token(copy, std::move(token), ends);
+    }
+    const Engine* engine = nullptr;
+    std::vector<int64_t> active;
+  };
+  const ModelConfig config = test_configs()[5];
+  Engine engine(model_of(config), {});
+  const auto heard = std::make_shared<Counting>(2);
+  heard->engine = &engine;
+  ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 5, 1), 3, heard))));
+  heard->wait();
+  EXPECT_EQ(heard->active, (std::vector<int64_t>{1, 2, 2, 2, 2, 2}));
+}
+
 TEST(Engine, ReusesPromptsAndGivesTheSame) {
   const ModelConfig config = test_configs()[5];
   const auto model = model_of(config);

@@ -31,14 +31,14 @@ uint64_t TextBatches::window(uint64_t number) const {
   return Shuffle(num_windows_, RandomStream({options_.seed, epoch}).next())(place);
 }
 
-TextBatch TextBatches::batch(uint64_t index, int64_t batch_size, int64_t rank,
-                             int64_t num_ranks) const {
+Batch TextBatches::batch(uint64_t index, int64_t batch_size, int64_t rank,
+                         int64_t num_ranks) const {
   TORCH_CHECK_VALUE(num_ranks >= 1 && rank >= 0 && rank < num_ranks,
                     "TextBatches: rank must be 0 to ", num_ranks - 1, ", got ", rank);
   TORCH_CHECK_VALUE(batch_size > rank, "TextBatches: batch_size must be more than the rank, ", rank,
                     ", got ", batch_size);
   const int64_t B = (batch_size - rank + num_ranks - 1) / num_ranks, T = options_.length;
-  TextBatch batch{at::empty({B, T}, at::kLong), at::empty({B, T}, at::kLong), {}};
+  Batch batch{at::empty({B, T}, at::kLong), at::empty({B, T}, at::kLong), {}};
   std::vector<int64_t> row(static_cast<size_t>(T) + 1), begins;
   for (int64_t b = 0; b < B; ++b) {
     const auto number = static_cast<uint64_t>(rank + b * num_ranks);

@@ -1,11 +1,7 @@
 // Batches of text to predict, from a dataset of tokens.
 #pragma once
-#include <ATen/core/Tensor.h>
-#include <c10/util/Optional.h>
-
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "io/token_shards.h"
 #include "tasks/task.h"
@@ -19,19 +15,11 @@ struct TextBatchOptions {
   bool reset_at_documents = false;  // nothing of one document is known in the next
 };
 
-/// B windows of T tokens and the token after each.
-struct TextBatch {
-  at::Tensor tokens;   // [B,T] int64
-  at::Tensor targets;  // [B,T] int64: targets[b][t] follows tokens[b][t] in the dataset
-  /// With reset_at_documents [S+1] int64, 0 to B T: where sequences of the row tokens.view({1, B * T}) begin, at
-  /// each window and each document in it. What follows the end of a document is not asked: kNothingAsked.
-  c10::optional<at::Tensor> cu_seqlens;
-};
-
 /// The stream of all documents is cut into windows of T tokens (with their targets T+1: neighbours share one); the
 /// fewer than T+1 at its end are left out. An epoch goes through all windows, each exactly once, in an order of its
 /// own. What a batch holds depends on dataset, options and arguments alone, and the same windows come in batches of any
-/// size: to go on where one stopped takes nothing but the index. Const, and therefore callable from several threads
+/// size: to go on where one stopped takes nothing but the index. With reset_at_documents batches have cu_seqlens, and
+/// what follows the end of a document is not asked. Const, and therefore callable from several threads
 /// at once.
 class TextBatches {
  public:
@@ -45,8 +33,7 @@ class TextBatches {
 
   /// Windows index * batch_size and following of the endless sequence of epochs. Of several processes, `rank` of
   /// `num_ranks` gets rows rank, rank + num_ranks, ... of that. Throws c10::ValueError for no rows.
-  TextBatch batch(uint64_t index, int64_t batch_size, int64_t rank = 0,
-                  int64_t num_ranks = 1) const;
+  Batch batch(uint64_t index, int64_t batch_size, int64_t rank = 0, int64_t num_ranks = 1) const;
 
   /// The window that comes as the `number`-th, from 0 on without end.
   uint64_t window(uint64_t number) const;

@@ -6,33 +6,24 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
-#include "io/shard_writer.h"
 #include "io/test_folder.h"
+#include "tasks/test_dataset.h"
 
 namespace dp {
 namespace {
 
 using TextRow = std::vector<int64_t>;
 
-// Token i of the stream is i; documents end after each of `ends`, in three shards or four.
+// Token i of the stream is i.
 std::shared_ptr<const TokenDataset> counting(const std::filesystem::path& directory,
-                                             uint16_t tokens, const std::set<uint16_t>& ends = {}) {
-  std::filesystem::create_directories(directory);
-  TokenManifest manifest;
-  manifest.tokenizer_kind = manifest.tokenizer_fingerprint = "test";
-  manifest.vocab_size = 65'536;
-  ShardWriter writer(directory, 2);
-  for (uint16_t i = 0; i < tokens; ++i) {
-    writer.append({reinterpret_cast<const char*>(&i), 2}, 1);
-    if (ends.contains(i + 1) || i + 1 == tokens) writer.end_document();
-    if (i % (tokens / 3) == 0) writer.end_shard();
-  }
-  writer.end_shard();
-  manifest.shards = writer.state().finished;
-  std::ofstream(directory / kManifestFile) << to_json(manifest);
+                                             uint16_t tokens, const std::set<size_t>& ends = {}) {
+  std::vector<uint16_t> all(tokens);
+  std::iota(all.begin(), all.end(), uint16_t{0});
+  write_dataset(directory, all, ends, 65'536);
   return std::make_shared<TokenDataset>(directory);
 }
 
@@ -55,7 +46,7 @@ TEST(TextBatches, EveryWindowOncePerEpoch) {
       std::map<int64_t, int> inputs, asked;
       std::vector<int64_t> order;
       for (uint64_t i = 0; i < windows; ++i) {
-        const TextBatch batch = batches.batch(epoch * windows + i, 1);
+        const Batch batch = batches.batch(epoch * windows + i, 1);
         EXPECT_TRUE((batch.targets - batch.tokens).eq(1).all().item<bool>());
         for (const int64_t token : row_of(batch.tokens)) ++inputs[token];
         for (const int64_t token : row_of(batch.targets)) ++asked[token];
@@ -101,7 +92,7 @@ TEST(TextBatches, RanksShareABatch) {
   for (const int64_t ranks : {1, 2, 3, 10}) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const at::Tensor rows = at::arange(rank, 10, ranks);
-      const TextBatch part = batches.batch(3, 10, rank, ranks);
+      const Batch part = batches.batch(3, 10, rank, ranks);
       EXPECT_TRUE(part.tokens.equal(all.index_select(0, rows)));
       EXPECT_EQ(row_of(part.cu_seqlens.value()).back(), 5 * rows.size(0));
     }
@@ -112,7 +103,7 @@ TEST(TextBatches, ResetsAtDocuments) {
   const TestFolder folder;
   const auto data = counting(folder / "d", 31, {3, 4, 10, 25});
   const TextBatches batches(data, {.length = 5, .shuffled = false, .reset_at_documents = true});
-  const TextBatch batch = batches.batch(0, 6);
+  const Batch batch = batches.batch(0, 6);
   constexpr int64_t x = kNothingAsked;
   EXPECT_EQ(row_of(batch.tokens), row_of(at::arange(30)));
   EXPECT_EQ(row_of(batch.targets),
