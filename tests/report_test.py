@@ -140,7 +140,7 @@ class Report(unittest.TestCase):
         for look in seen["looks"].values():
             charts = look["charts"]
             # Loss against tokens and position; ranks of all models together, and four layers and their mean of each.
-            self.assertEqual([chart["title"] for chart in charts], ["data/corpus", "data/corpus/validation", "All models", *names])
+            self.assertEqual([chart["title"] for chart in charts], ["Loss in training", "Loss by position", "All models", *names])
             self.assertEqual([chart["lines"] for chart in charts], [4, 4, 4, 5, 5, 5, 5])
             self.assertEqual([chart["dashed"] for chart in charts], [0, 1, 1, 1, 1, 1, 1])
             self.assertGreaterEqual(charts[0]["points"], 4 * 7, "validation")
@@ -149,10 +149,10 @@ class Report(unittest.TestCase):
         self.assertEqual(seen["title"], "DeltaProduct: language models")
         text = seen["text"].replace("\u00a0", " ")
         self.assertTrue(text.startswith("Language models\n"), text[:100])
-        self.assertIn("data/corpus: Gated DeltaProduct_2 [-1,1] has the lowest perplexity, 53.52", text)
-        self.assertRegex(text, r"From 512 tokens, the training length, to 16384, 32 times that, the loss of Gated DeltaProduct_2 "
+        self.assertIn("Trained on data/corpus: Gated DeltaProduct_2 [-1,1] has the lowest perplexity on data/corpus/validation, 53.52", text)
+        self.assertRegex(text, r"from 512 tokens, the training length, to 16384, 32 times that, the loss of Gated DeltaProduct_2 "
                                r"\[-1,1\] falls by 0\.\d\d, that of DeltaProduct_3 \[-1,1\] .*, that of DeltaProduct_1 \[-1,1\] (rises )?by 0\.[456]")
-        self.assertRegex(text, r"rank of the states of .*, that of DeltaProduct_1 \[-1,1\] goes from \d+\.\d to \d+\.\d \(\+\d\d %\)")
+        self.assertRegex(text, r"rank of the states of .*, that of DeltaProduct_1 \[-1,1\] from \d+\.\d to \d+\.\d \(\+\d\d %\)")
         self.assertNotIn("sequences right there", text)
         self.assertNotIn("Accuracy by length", text)
         self.assertIn("./dp train text --data data/corpus --num-householder 3 ", html.unescape(page.read_text()))
@@ -168,7 +168,7 @@ class Report(unittest.TestCase):
         self.check_looks(seen, page)
         self.assertEqual(seen["scripts"], 3)
         self.assertEqual(seen["title"], "DeltaProduct: state tracking")
-        self.assertIn("(validation in training)", seen["text"])
+        self.assertIn("on validation data during training", seen["text"])
         self.assertIn(EVIL, seen["text"])
         self.assertIn("Accuracy by length", seen["text"])
 

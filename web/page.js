@@ -24,7 +24,7 @@
       view: { stroke: null },
       axis: { labelFontSize: 11, titleFontSize: 11, titleFontWeight: "normal", domainColor: quiet, tickColor: quiet, gridColor: line },
       legend: { labelFontSize: 12 },
-      title: { fontSize: 15, subtitleFontSize: 12, subtitlePadding: 4 },
+      title: { fontSize: 15, subtitleFontSize: 12, subtitlePadding: 4, limit: element.clientWidth - 90 },
       text: { color: style.color }, rule: { color: style.color },
     };
     views.get(element)?.finalize();

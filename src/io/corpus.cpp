@@ -66,10 +66,10 @@ class Converter {
   Converter(const Converter&) = delete;
   Converter& operator=(const Converter&) = delete;
 
-  bool known() const { return handle_ != reinterpret_cast<iconv_t>(-1); }
+  bool known() const { return reinterpret_cast<intptr_t>(handle_) != -1; }
 
   std::optional<std::string> convert(std::string& bytes) const {
-    std::string text(4 * bytes.size() + 16, '\0');  // no encoding needs more
+    std::string text(4 * bytes.size() + 16, '\0');  // enough: one byte is seldom more than 3
     char *from = bytes.data(), *to = text.data();
     size_t left = bytes.size(), space = text.size();
     if (iconv(handle_, &from, &left, &to, &space) == static_cast<size_t>(-1)) return std::nullopt;

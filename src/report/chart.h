@@ -27,6 +27,7 @@ struct LineChart {
   std::string x_title, y_title;
   std::vector<Series> series;
   std::vector<int64_t> dashed;                       // vertical rules, the training length
+  bool label_on_top = false;                         // of these, otherwise half way up
   std::vector<int64_t> faint;                        // other rules, behind everything
   std::optional<std::pair<double, double>> range_y;  // what is beyond is cut off
   double first_x = 0;    // the axis begins there; a logarithmic one at 1 or beyond

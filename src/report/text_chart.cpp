@@ -26,14 +26,14 @@ std::pair<double, double> with_room(double low, double high) {
   return {low - room, high + room};
 }
 
-LineChart position_chart(const Group& group, const std::string& data, bool log_x) {
+LineChart position_chart(const Group& group, const std::string& data) {
   LineChart chart;
-  chart.title = data;
+  chart.title = "Loss by position";
+  chart.label_on_top = true;
   chart.x_title = "position";
-  chart.log_x = log_x;
   std::set<int64_t> trained;
   int64_t window = 0;
-  double low = HUGE_VAL, high = -HUGE_VAL, first_x = HUGE_VAL;
+  double low = HUGE_VAL, high = -HUGE_VAL;
   for (const Configuration& configuration : group.configurations) {
     Series series = {configuration.label, configuration.colour, {}};
     for (const Run* run : configuration.runs) {
@@ -43,22 +43,22 @@ LineChart position_chart(const Group& group, const std::string& data, bool log_x
       trained.insert(run->training_length);
       chart.points |= run->text.by_position.empty();
       window = std::max(window, run->text.window);
-      first_x = std::min(first_x, line.front().x);
+
       for (const Point& point : line) low = std::min(low, point.y), high = std::max(high, point.y);
       series.runs.push_back(line);
     }
     if (!series.runs.empty()) chart.series.push_back(std::move(series));
   }
   if (low <= high) chart.range_y = with_room(low, high);
-  if (log_x && std::isfinite(first_x)) chart.first_x = std::max(1.0, first_x);
+
   chart.dashed = {trained.begin(), trained.end()};
-  chart.y_title = "loss at this position";
-  if (window > 1) chart.y_title += ", moving average over " + std::to_string(window);
+  chart.y_title = data;
+  if (window > 1) chart.y_title += "; moving average over " + std::to_string(window);
   chart.description = "Loss on " + data + " against the position in a long text";
   return chart;
 }
 
-// Every how many positions are drawn; the last one always is.
+// Not every position where there are many, but always the last.
 std::vector<Point> rank_line(const EffectiveRanks& ranks, const std::vector<double>& values) {
   const size_t step = ranks.positions.size() / kMostPositions + 1;
   std::vector<Point> line;
@@ -94,6 +94,7 @@ std::vector<std::vector<Point>> parts_of(const EffectiveRanks& ranks, const Laye
 
 LineChart rank_chart_frame(const std::string& title, const std::string& what, double highest) {
   LineChart chart;
+  chart.label_on_top = true;
   chart.title = title;
   chart.y_title = what;
   chart.x_title = "position";
@@ -162,6 +163,29 @@ double highest_rank(const Group& group, const LayerChoice& layer) {
   return highest;
 }
 
+double smallest_x(const LineChart& chart) {
+  double smallest = HUGE_VAL;
+  for (const Series& series : chart.series)
+    for (const std::vector<Point>& line : series.runs)
+      if (!line.empty()) smallest = std::min(smallest, line.front().x);
+  return smallest;
+}
+
+// Each of `charts`, of which the first is also for a layer that a model, or another group, does not have.
+std::vector<Chart> on_both_axes(std::vector<Chart> charts) {
+  if (!charts.front().when.empty()) charts.push_back({charts.front().lines, {}});
+  std::vector<Chart> result;
+  for (const bool log_x : {true, false})
+    for (Chart chart : charts) {
+      chart.lines.log_x = log_x;
+      if (log_x && std::isfinite(smallest_x(chart.lines)))
+        chart.lines.first_x = std::max(1.0, smallest_x(chart.lines));
+      chart.when.emplace_back(log_x ? "position-log" : "position-linear");
+      result.push_back(std::move(chart));
+    }
+  return result;
+}
+
 }  // namespace
 
 std::vector<std::vector<Chart>> position_charts(const Group& group) {
@@ -171,8 +195,7 @@ std::vector<std::vector<Chart>> position_charts(const Group& group) {
       if (!loss_line(*run).empty()) measured.insert(run->text.data);
   std::vector<std::vector<Chart>> charts;
   for (const std::string& data : measured)
-    charts.push_back({{position_chart(group, data, true), {"position-log"}},
-                      {position_chart(group, data, false), {"position-linear"}}});
+    charts.push_back(on_both_axes({{position_chart(group, data), {}}}));
   return charts;
 }
 
@@ -181,21 +204,22 @@ std::vector<std::vector<Chart>> rank_charts(const Group& group) {
   if (choices.empty()) return {};
   std::map<LayerChoice, double> highest;
   for (const LayerChoice& layer : choices) highest[layer] = highest_rank(group, layer);
-  std::vector<std::vector<Chart>> charts(1);
+  std::vector<std::vector<Chart>> charts;
+  std::vector<Chart> common;
   for (const LayerChoice& layer : choices)
-    charts[0].push_back({common_rank_chart(group, layer, highest[layer]), {choice_name(layer)}});
+    common.push_back({common_rank_chart(group, layer, highest[layer]), {choice_name(layer)}});
+  charts.push_back(on_both_axes(std::move(common)));
   for (const Configuration& configuration : group.configurations) {
     for (const Run* run : configuration.runs) {
       if (!has_ranks(*run)) continue;
-      std::vector<Chart>& variants = charts.emplace_back();
+      std::vector<Chart> own;
       for (const LayerChoice& layer : choices)
         if (!layer || *layer < run->text.ranks.layers.size())
-          variants.push_back(
+          own.push_back(
               {rank_chart(configuration, *run, layer, highest[layer]), {choice_name(layer)}});
+      charts.push_back(on_both_axes(std::move(own)));
     }
   }
-  // A chosen layer that a model, or another group, does not have.
-  for (std::vector<Chart>& variants : charts) variants.push_back({variants.front().lines, {}});
   return charts;
 }
 

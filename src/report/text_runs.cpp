@@ -26,8 +26,8 @@ std::string run_label(const Configuration& configuration, const Run& run) {
 }
 
 std::string measured_on(const Run& run) {
-  if (run.text.perplexity) return run.text.data;
-  return run.text.validation.empty() ? "" : "validation in training";
+  if (run.text.perplexity) return "on " + (run.text.data.empty() ? "unknown data" : run.text.data);
+  return run.text.validation.empty() ? "" : "on validation data during training";
 }
 
 std::optional<double> perplexity_of(const Run& run) {

@@ -64,25 +64,32 @@ TEST(TextVerdict, SaysHowLossAndRankGoOn) {
   const std::vector<std::string> sentences = text_verdicts(only_group(runs));
   ASSERT_EQ(sentences.size(), 3u);
   EXPECT_EQ(sentences[0],
-            "data/corpus: DeltaProduct_3 [-1,1] has the lowest perplexity, 58.12 "
-            "(data/corpus/validation); DeltaProduct_1 [-1,1] 61.50.");
-  EXPECT_EQ(sentences[1],
-            "From 512 tokens, the training length, to 8192, 16 times that, the loss of "
-            "DeltaProduct_3 [-1,1] rises by 0.02, that of DeltaProduct_1 [-1,1] by 0.80 "
-            "(data/corpus/validation).");
+            "Trained on data/corpus: DeltaProduct_3 [-1,1] has the lowest perplexity on "
+            "data/corpus/validation, 58.12; DeltaProduct_1 [-1,1] 61.50.");
+  EXPECT_EQ(
+      sentences[1],
+      "On data/corpus/validation, from 512 tokens, the training length, to 8192, 16 times that, "
+      "the loss of DeltaProduct_3 [-1,1] rises by 0.02, that of DeltaProduct_1 [-1,1] by 0.80.");
   EXPECT_EQ(sentences[2],
             "Between the end of the training length and that of 4096 tokens, the mean effective "
             "rank of the states of DeltaProduct_3 [-1,1] goes from 10.0 to 9.5 (-5 %), that of "
-            "DeltaProduct_1 [-1,1] goes from 12.0 to 18.0 (+50 %).");
+            "DeltaProduct_1 [-1,1] from 12.0 to 18.0 (+50 %).");
 }
 
 TEST(TextVerdict, HoldsWhicheverWayItGoes) {
   const std::vector<report::Run> runs = {text_run(1, 50, -0.31), text_run(2, 60, 0.004),
                                          text_run(3, 70, 1.5)};
   EXPECT_EQ(text_verdicts(only_group(runs))[1],
-            "From 512 tokens, the training length, to 8192, 16 times that, the loss of "
-            "DeltaProduct_1 [-1,1] falls by 0.31, that of DeltaProduct_2 [-1,1] changes by less "
-            "than 0.01, that of DeltaProduct_3 [-1,1] rises by 1.50 (data/corpus/validation).");
+            "On data/corpus/validation, from 512 tokens, the training length, to 8192, 16 times "
+            "that, the loss of DeltaProduct_1 [-1,1] falls by 0.31, that of DeltaProduct_2 [-1,1] "
+            "changes by less than 0.01, that of DeltaProduct_3 [-1,1] rises by 1.50.");
+}
+
+TEST(TextVerdict, ANegligibleChangeHasNoSign) {
+  std::vector<report::Run> runs = {text_run(1, 50, 0)};
+  add_ranks(runs[0], 20, 19.95);
+  const std::string sentence = text_verdicts(only_group(runs)).back();
+  EXPECT_NE(sentence.find("goes from 20.0 to 19.9 (±0 %)."), std::string::npos) << sentence;
 }
 
 TEST(TextVerdict, TakesTheMedianOfSeeds) {
@@ -103,9 +110,10 @@ TEST(TextVerdict, ComparesOnlyWhatIsComparable) {
   runs[2].text.data = "data/easy";
   const std::vector<std::string> sentences = text_verdicts(only_group(runs));
   ASSERT_EQ(sentences.size(), 4u);
-  EXPECT_NE(sentences[0].find("DeltaProduct_2 [-1,1] has the lowest perplexity, 58.00"),
+  EXPECT_NE(sentences[0].find(
+                "DeltaProduct_2 [-1,1] has the lowest perplexity on data/corpus/validation, 58.00"),
             std::string::npos);
-  EXPECT_NE(sentences[1].find("DeltaProduct_3 [-1,1] has a perplexity of 1.00 (data/easy)"),
+  EXPECT_NE(sentences[1].find("DeltaProduct_3 [-1,1] has a perplexity of 1.00 on data/easy"),
             std::string::npos);
   EXPECT_NE(sentences[2].find("to 1024, 2 times that, the loss of DeltaProduct_2 [-1,1] rises by "
                               "0.05, that of DeltaProduct_1 [-1,1] by 0.40"),
@@ -116,11 +124,11 @@ TEST(TextVerdict, ComparesOnlyWhatIsComparable) {
 TEST(TextVerdict, KnowsRunsWithoutAnEvaluation) {
   std::vector<report::Run> runs = {text_run(2, 60, 0)};
   runs[0].text = {};
-  EXPECT_EQ(text_verdicts(only_group(runs)).at(0), "data/corpus: no run was evaluated.");
+  EXPECT_EQ(text_verdicts(only_group(runs)).at(0), "Trained on data/corpus: no run was evaluated.");
   runs[0].text.validation = {{1000, 6}, {2000, std::log(55.0)}};
-  EXPECT_EQ(
-      text_verdicts(only_group(runs)).at(0),
-      "data/corpus: DeltaProduct_2 [-1,1] has a perplexity of 55.00 (validation in training).");
+  EXPECT_EQ(text_verdicts(only_group(runs)).at(0),
+            "Trained on data/corpus: DeltaProduct_2 [-1,1] has a perplexity of 55.00 on validation "
+            "data during training.");
 }
 
 TEST(TextTable, MarksTheBestOfEachColumn) {
@@ -134,11 +142,14 @@ TEST(TextTable, MarksTheBestOfEachColumn) {
   const std::string table = text_table(group_runs(runs, TaskKind::kText), runs);
   EXPECT_EQ(table.find("trained on</th><th>trained"), std::string::npos) << "one data set";
   EXPECT_EQ(table.find("effective rank"), std::string::npos) << "nobody has one";
-  EXPECT_NE(table.find("<th>hellaswag</th><th>lambada</th>"), std::string::npos) << table;
+  EXPECT_NE(
+      table.find("<th>loss at 8192</th><th>difference</th><th>hellaswag</th><th>lambada</th>"),
+      std::string::npos)
+      << table;
   EXPECT_NE(table.find(">61.50</td>"), std::string::npos);
   EXPECT_NE(table.find("<b>58.10</b></td>"), std::string::npos);
   EXPECT_NE(table.find(">1.00</td>"), std::string::npos) << "other data, nothing to compare with";
-  EXPECT_NE(table.find(">4.800 <small>at 8192</small></td>"), std::string::npos);
+  EXPECT_NE(table.find(">4.800</td>"), std::string::npos);
   EXPECT_NE(table.find(">+0.800</td>"), std::string::npos);
   EXPECT_NE(table.find("<b>-0.100</b></td>"), std::string::npos);
   EXPECT_NE(table.find("<b>31.2 %</b> <small>35.5 % by length</small></td>"), std::string::npos);
@@ -156,9 +167,11 @@ TEST(TextCharts, ShowRanksByLayerOnOneAxis) {
   const Group group = only_group(runs);
   const std::vector<std::vector<Chart>> charts = rank_charts(group);
   ASSERT_EQ(charts.size(), 3u);
-  ASSERT_EQ(charts[0].size(), 4u) << "all, 0, 1, and otherwise";
-  EXPECT_EQ(charts[1].size(), 3u) << "has one layer";
-  EXPECT_EQ(charts[1].back().when, std::vector<std::string>{});
+  ASSERT_EQ(charts[0].size(), 8u) << "all, 0, 1, and otherwise; on two axes";
+  EXPECT_EQ(charts[1].size(), 6u) << "has one layer";
+  EXPECT_EQ(charts[1].back().when, std::vector<std::string>{"position-linear"});
+  EXPECT_EQ(charts[1][1].when, (std::vector<std::string>{"layer-0", "position-log"}));
+  EXPECT_EQ(charts[1][1].lines.first_x, 128);
   EXPECT_EQ(charts[0][0].lines.series[0].runs[0].back().y, 18) << "mean of the heads";
   EXPECT_EQ(charts[0][0].lines.series[1].runs[0].back().y, (8 + 10 + 30 + 10) / 4.0);
   EXPECT_EQ(charts[2][2].lines.series[0].runs.size(), 2u) << "heads of layer 1";
@@ -184,7 +197,7 @@ TEST(TextCharts, LossBeyondTheTrainingLength) {
   EXPECT_EQ(chart.first_x, 251);
   EXPECT_TRUE(chart.points) << "one run has lengths only";
   EXPECT_EQ(chart.series[0].runs[0].size(), 3u);
-  EXPECT_EQ(chart.y_title, "loss at this position, moving average over 501");
+  EXPECT_EQ(chart.y_title, "data/corpus/validation; moving average over 501");
   EXPECT_LT(chart.range_y->first, 4);
   EXPECT_GT(chart.range_y->second, 5);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "base/progress.h"
 #include "nn/model_size.h"
@@ -16,11 +17,11 @@ struct TextRow {
   const Run* run;
 };
 
-// What a row has in a column. `rank` orders values from the best on; none: bold is no matter here.
+// What a row has in a column; no text: nothing.
 struct TextCell {
   std::string text;
   double value = NAN;                  // to sort by; NaN: none
-  std::optional<double> worse = {};    // the smaller the better
+  std::optional<double> worse = {};    // the smallest of the column is bold; none: never
   std::string aside = {}, title = {};  // in small print; tooltip
 };
 
@@ -47,9 +48,20 @@ TextColumn column_of(const std::vector<TextRow>& rows, const std::string& head, 
   return column;
 }
 
-TextCell loss_cell(std::optional<double> loss, int64_t length) {
-  if (!loss) return {};
-  return {digits("%.3f", *loss), *loss, {}, "at " + std::to_string(length)};
+// Where a length is the same for all, the head says it.
+template <class Loss>
+TextColumn loss_column(const std::vector<TextRow>& rows, const std::string& where, Loss loss_of) {
+  std::set<int64_t> lengths;
+  for (const TextRow& row : rows)
+    if (const std::optional<LossAt> loss = loss_of(*row.run)) lengths.insert(loss->at);
+  const bool same = lengths.size() == 1;
+  return column_of(
+      rows, "loss at " + (same ? std::to_string(*lengths.begin()) : where),
+      [&](const Run& run) -> TextCell {
+        const std::optional<LossAt> it = loss_of(run);
+        if (!it) return {};
+        return {digits("%.3f", it->loss), it->loss, {}, same ? "" : "at " + std::to_string(it->at)};
+      });
 }
 
 TextCell change_cell(const Run& run) {
@@ -129,13 +141,13 @@ std::vector<TextColumn> text_columns(const std::vector<TextRow>& rows) {
       cell.aside = "in training";
     return cell;
   });
-  add("loss at the training length", [](const Run& run) {
-    return loss_cell(run.text.loss_at(run.training_length), run.training_length);
-  });
-  add("and at the longest", [](const Run& run) {
-    if (run.text.lengths.empty()) return TextCell{};
-    return loss_cell(run.text.lengths.back().loss, run.text.lengths.back().at);
-  });
+  columns.push_back(loss_column(rows, "the training length", [](const Run& run) {
+    const std::optional<double> loss = run.text.loss_at(run.training_length);
+    return loss ? std::optional(LossAt{run.training_length, *loss}) : std::nullopt;
+  }));
+  columns.push_back(loss_column(rows, "the longest", [](const Run& run) {
+    return run.text.lengths.empty() ? std::nullopt : std::optional(run.text.lengths.back());
+  }));
   add("difference", change_cell);
   add("effective rank", rank_cell);
   add_examinations(rows, &TextResults::choices, columns);

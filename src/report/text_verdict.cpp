@@ -55,10 +55,10 @@ std::string perplexity_sentence(const Group& group, const std::string& measured)
     const std::string value = fixed(2, it.middle()) + range_of_seeds(it, 2);
     if (!text.empty())
       text += "; " + it.label + " " + value;
+    else if (all.size() > 1)
+      text = it.label + " has the lowest perplexity " + measured + ", " + value;
     else
-      text = it.label +
-             (all.size() > 1 ? " has the lowest perplexity, " : " has a perplexity of ") + value +
-             " (" + measured + ")";
+      text = it.label + " has a perplexity of " + value + " " + measured;
   }
   return text + ".";
 }
@@ -119,8 +119,10 @@ std::string loss_sentence(const Group& group, const Terms& terms) {
   }
   char times[64];
   std::snprintf(times, sizeof times, "%.3g", static_cast<double>(to) / static_cast<double>(from));
-  return "From " + std::to_string(from) + " tokens, the training length, to " + std::to_string(to) +
-         ", " + times + " times that, " + text + " (" + std::get<0>(terms) + ").";
+  const std::string& data = std::get<0>(terms);
+  return (data.empty() ? "From " : "On " + data + ", from ") + std::to_string(from) +
+         " tokens, the training length, to " + std::to_string(to) + ", " + times + " times that, " +
+         text + ".";
 }
 
 std::string rank_sentence(const Group& group, const Terms& terms) {
@@ -147,10 +149,14 @@ std::string rank_sentence(const Group& group, const Terms& terms) {
   std::ranges::stable_sort(lines, {}, [](const Line& line) { return line.rise.middle(); });
   std::string text;
   for (const Line& line : lines) {
-    char percent[32];
-    std::snprintf(percent, sizeof percent, "%+.0f %%", line.rise.middle());
-    text += (text.empty() ? "" : ", that of ") + line.rise.label + " goes from " +
-            fixed(1, line.first.middle()) + " to " + fixed(1, line.last.middle()) + " (" + percent +
+    const double rise = std::round(line.rise.middle());
+    const std::string percent = (rise == 0  ? "±"
+                                 : rise > 0 ? "+"
+                                            : "") +
+                                fixed(0, rise == 0 ? 0 : rise) + " %";
+    text += (text.empty() ? "" : ", that of ") + line.rise.label +
+            (text.empty() ? " goes from " : " from ") + fixed(1, line.first.middle()) + " to " +
+            fixed(1, line.last.middle()) + " (" + percent +
             (line.rise.values.size() > 1
                  ? ", median of " + std::to_string(line.rise.values.size()) + " seeds"
                  : "") +
@@ -174,8 +180,8 @@ std::vector<std::string> text_verdicts(const Group& group) {
       sentences.push_back(std::move(text));
   for (const Terms& terms : terms_of(group, rank_change))
     sentences.push_back(rank_sentence(group, terms));
-  if (sentences.empty()) return {group.name + ": no run was evaluated."};
-  sentences.front() = group.name + ": " + sentences.front();
+  if (sentences.empty()) return {"Trained on " + group.name + ": no run was evaluated."};
+  sentences.front() = "Trained on " + group.name + ": " + sentences.front();
   return sentences;
 }
 

@@ -9,7 +9,8 @@ namespace {
 
 // Steps of a run are averaged in so many parts at most: more is not visible.
 constexpr int64_t kMostPoints = 240;
-constexpr double kSmallestLoss = 1e-6;  // a logarithmic axis has no zero
+constexpr int64_t kMostTextPoints = 80;  // the losses of batches of text differ much
+constexpr double kSmallestLoss = 1e-6;   // a logarithmic axis has no zero
 
 int64_t step_of(const TrainingStep& step) { return step.step; }
 int64_t tokens_before(const TrainingStep& step) { return std::max<int64_t>(0, step.tokens - 1); }
@@ -109,14 +110,14 @@ std::vector<Chart> text_training_charts(const Group& group) {
     for (const Run* run : configuration.runs)
       if (!run->steps.empty()) tokens = std::max(tokens, run->text.tokens);
   if (tokens < 1) return {};
-  const int64_t width = (tokens + kMostPoints - 1) / kMostPoints;
-  LineChart chart =
-      training_chart(group, "loss in training; points: validation", [&](const Run& run) {
-        std::vector<Point> line = in_parts(
-            run, width, true, [](const TrainingStep& step) { return step.loss; }, &tokens_before);
-        if (!line.empty()) line.back().x = static_cast<double>(run.text.tokens);
-        return line;
-      });
+  const int64_t width = (tokens + kMostTextPoints - 1) / kMostTextPoints;
+  LineChart chart = training_chart(group, group.name + "; points: validation", [&](const Run& run) {
+    std::vector<Point> line = in_parts(
+        run, width, true, [](const TrainingStep& step) { return step.loss; }, &tokens_before);
+    if (!line.empty()) line.back().x = static_cast<double>(run.text.tokens);
+    return line;
+  });
+  chart.title = "Loss in training";
   chart.x_title = "tokens";
   chart.count_x = true;
   chart.description = "Training on " + group.name + ": loss against tokens";

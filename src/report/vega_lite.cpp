@@ -151,13 +151,14 @@ ordered_json lines_layer(const LineChart& chart) {
 }
 
 // A dashed line at each training length, behind the others, and along it what it is.
-ordered_json rules_layers() {
+ordered_json rules_layers(bool label_on_top) {
   const ordered_json data = {{"name", "rules"}};
   const ordered_json encoding = {{"x", {{"field", "x"}, {"type", "quantitative"}}}};
   const ordered_json rule = {{"type", "rule"}, {"strokeDash", {5, 4}}, {"opacity", 0.7}};
-  const ordered_json label = {
+  ordered_json label = {
       {"type", "text"}, {"text", "training length"},     {"angle", 270},   {"baseline", "bottom"},
       {"dy", -3},       {"y", {{"expr", "height / 2"}}}, {"fontSize", 10}, {"opacity", 0.7}};
+  if (label_on_top) label["y"] = 2, label["align"] = "right";
   return ordered_json::array({{{"data", data}, {"mark", rule}, {"encoding", encoding}},
                               {{"data", data}, {"mark", label}, {"encoding", encoding}}});
 }
@@ -173,9 +174,10 @@ ordered_json marks_layer(const LineChart& chart) {
           {"mark",
            {{"type", "point"},
             {"filled", true},
-            {"size", 45},
+            {"size", 70},
             {"opacity", 1},
-            {"clip", chart.range_y.has_value()}}},
+            {"stroke", "white"},
+            {"strokeWidth", 1}}},
           {"encoding",
            {{"x", {{"field", "x"}, {"type", "quantitative"}}},
             {"y", {{"field", "y"}, {"type", "quantitative"}}},
@@ -214,7 +216,8 @@ ordered_json marks_of(const LineChart& chart) {
   auto rows = ordered_json::array();
   for (const Series& series : chart.series)
     for (const auto& [x, y] : series.marks)
-      rows.push_back({{"x", x}, {"y", rounded(y)}, {"series", series.label}});
+      if (!chart.range_y || (y >= chart.range_y->first && y <= chart.range_y->second))
+        rows.push_back({{"x", x}, {"y", rounded(y)}, {"series", series.label}});
   return rows;
 }
 
@@ -235,7 +238,7 @@ ordered_json vega_lite(const LineChart& chart) {
   ordered_json layers = ordered_json::array();
   if (!chart.faint.empty()) layers.push_back(faint_layer());
   if (!chart.dashed.empty())
-    for (const ordered_json& layer : rules_layers()) layers.push_back(layer);
+    for (const ordered_json& layer : rules_layers(chart.label_on_top)) layers.push_back(layer);
   layers.push_back(lines_layer(chart));
   if (has_marks(chart)) layers.push_back(marks_layer(chart));
   layers.push_back(hover_layer(chart));

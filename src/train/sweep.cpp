@@ -149,7 +149,7 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
                 "an object with lengths (a list of integers), sequences and rank-every (integers)");
   }
   const json jobs = object.value("jobs", json(0));
-  if (!jobs.is_number_integer() || jobs.get<int>() < 0) reader.fail("jobs", "an integer");
+  if (!jobs.is_number_integer() || jobs.get<int>() < 0) reader.fail("jobs", "an integer from 0 on");
   sweep.jobs = jobs.get<int>();
   return sweep;
 }

@@ -236,7 +236,7 @@ TEST(RunConfig, RefusesWhatCannotBe) {
       "f: field 'task.group' is missing or of another type");
   EXPECT_EQ(refusal([] { parse_run_config(R"({"task": {"name": "chess"}})", "f"); }),
             "f: task is 'chess', expected one of 'word-problem', 'parity', 'mod-arith', "
-            "'mod-arith-brackets'");
+            "'mod-arith-brackets', 'text'");
   RunConfig run = small_run();
   run.task = ModularArithmeticOptions{};
   run.eval_lengths = {40, 2};
