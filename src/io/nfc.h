@@ -8,7 +8,7 @@ namespace dp {
 /// Whether valid UTF-8 is in normal form without having to look closely: most text is.
 bool is_surely_nfc(std::string_view text);
 
-/// Valid UTF-8 in normal form, of Unicode 14.
+/// Valid UTF-8 in normal form.
 std::string normalized_nfc(std::string_view text);
 
 }  // namespace dp

@@ -41,15 +41,6 @@ size_t utf8_character(std::string_view text) {
   return length <= text.size() && utf8_fits(text.substr(0, length)) ? length : 0;
 }
 
-uint32_t utf8_code_point(std::string_view character) {
-  const uint32_t first = utf8_byte(character, 0);
-  if (character.size() == 1) return first;
-  uint32_t point = first & (0x7fu >> character.size());
-  for (size_t i = 1; i < character.size(); ++i)
-    point = point << 6 | (utf8_byte(character, i) & 0x3f);
-  return point;
-}
-
 size_t utf8_prefix(std::string_view text) {
   constexpr uint64_t kNotAscii = 0x8080808080808080;
   size_t i = 0;

@@ -1,7 +1,6 @@
 // UTF-8 in bytes that may be anything.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <string_view>
 
 namespace dp {
@@ -9,9 +8,6 @@ namespace dp {
 /// How many bytes the character takes that `text` begins with; 0 when that is none: nothing overlong, no surrogates,
 /// nothing above U+10FFFF.
 size_t utf8_character(std::string_view text);
-
-/// The code point of a character that utf8_character() has measured.
-uint32_t utf8_code_point(std::string_view character);
 
 /// How many bytes at the beginning of `text` are whole characters.
 size_t utf8_prefix(std::string_view text);
