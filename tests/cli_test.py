@@ -37,10 +37,10 @@ class Usage(Case):
         for arguments in ([], ["--help"]):
             result = dp(*arguments)
             self.assertEqual(result.returncode, 0)
-            for command in ("demo", "test", "compile", "predict", "verify", "theory", "info", "match", "generate", "convert", "bench", "selfcheck"):
+            for command in ("demo", "test", "compile", "predict", "verify", "theory", "info", "match", "generate", "data", "serve", "tokenizer", "convert", "bench", "selfcheck"):
                 self.assertRegex(result.stdout, rf"(?m)^  {command} ")
-        for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "rivals"], ["bench", "decode"], ["selfcheck"],
-                        ["info"], ["match"], ["generate"], ["convert"], ["compile"], ["compile", "regex"], ["predict"], ["verify"],
+        for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "rivals"], ["bench", "decode"], ["bench", "serve"], ["selfcheck"],
+                        ["info"], ["match"], ["generate"], ["data"], ["data", "prepare"], ["data", "info"], ["data", "show"], ["serve"], ["tokenizer"], ["tokenizer", "train"], ["tokenizer", "encode"], ["convert"], ["compile"], ["compile", "regex"], ["predict"], ["verify"],
                         ["theory"]):
             result = dp(*command, "--help")
             self.assertEqual(result.returncode, 0)
@@ -440,6 +440,76 @@ class Languages(Case):
         self.assertFalse((self.folder / "never").exists())
         (self.folder / "grid.json").write_text('{"task": "chess"}')
         self.assert_refused(dp("sweep", self.folder / "grid.json"), "grid.json: task is 'chess', expected one of 'word-problem'")
+
+
+class Tokenizers(Case):
+    TEXT = ("The state of a layer is a matrix. A reflection per token, or two, or a few of them.\n" * 40 +
+            "na\u00efve caf\u00e9 \u4e2d\u6587\n").encode()
+
+    def pipe(self, data, *arguments):
+        return subprocess.run([DP, "tokenizer", *map(str, arguments)], input=data, capture_output=True, timeout=600)
+
+    def assert_pipe_refused(self, result, *texts):
+        self.assert_refused(subprocess.CompletedProcess(result.args, result.returncode, "", result.stderr.decode()), *texts)
+
+    def assert_comes_back(self, tokenizer, *options):
+        for text in (b"", b"a", self.TEXT, bytes(range(256)) * 2, " \u2581 x  \n\n".encode(), b"<s>\xff</s>"):
+            encoded = self.pipe(text, "encode", tokenizer, *options)
+            self.assertEqual(encoded.returncode, 0, encoded.stderr)
+            decoded = self.pipe(encoded.stdout, "decode", tokenizer)
+            self.assertEqual((decoded.returncode, decoded.stdout), (0, text), decoded.stderr)
+
+    def test_bytes(self):
+        self.assertEqual(self.pipe(b"ab\n", "encode", "bytes").stdout, b"97 98 10\n")
+        self.assertEqual(self.pipe(b"ab\nc", "encode", "bytes", "--lines").stdout, b"97 98\n99\n")
+        self.assertEqual(self.pipe(b"ab\nc", "encode", "bytes", "--lines", "--json").stdout, b"[97, 98]\n[99]\n")
+        self.assertEqual(self.pipe(b"<s>a", "encode", "bytes", "--special").stdout, b"256 97\n")
+        self.assertEqual(self.pipe(b"[97, 98]\n", "decode", "bytes").stdout, b"ab")
+        self.assert_comes_back("bytes", "--json")
+        info = self.pipe(b"", "info", "bytes").stdout.decode()
+        self.assertIn("bytes, 258 tokens, 2 of them special\nbegins a text: 256 <s>\nends a text: 257 </s>\n", info)
+
+    def test_train(self):
+        (self.folder / "texts").mkdir()
+        (self.folder / "texts/a.txt").write_bytes(self.TEXT)
+        (self.folder / "texts/b.jsonl").write_text(json.dumps({"text": "Reflections and rotations. " * 20}) + "\n")
+        for kind, size in (("bpe", 340), ("unigram", 290)):
+            model = self.folder / f"{kind}.model"
+            result = self.pipe(b"", "train", self.folder / "texts", "--vocab-size", size, "--type", kind, "--out", model)
+            self.assertEqual((result.returncode, result.stderr), (0, b""), result.stdout)
+            self.assertRegex(result.stdout.decode(), rf"(?s)^{kind} of {size} pieces from 0.0 MB of text in 2 files.*\nwrote {model}\n$")
+            self.assert_comes_back(model)
+            self.assert_comes_back(model, "--special")
+            output = self.folder / "x.json"
+            info = self.pipe(b"", "info", model, "--json", output)
+            self.assertIn(f"sentencepiece, {size} tokens, 2 of them special", info.stdout.decode())
+            report = json.loads(output.read_text())
+            self.assertEqual((report["kind"], report["vocab_size"], report["bos"], report["eos"]), ("sentencepiece", size, 1, 2))
+            self.assertTrue(report["fingerprint"].startswith(f"tokenizer.model-{size}-"))
+
+    def test_tokenizer_json_in_a_directory(self):
+        corpus = ROOT / "fuzz/corpus/tokenizer_json/gpt2.json"
+        shutil.copy(corpus, self.folder / "tokenizer.json")
+        self.assertIn(b"byte-level BPE, 262 tokens, 1 of them special", self.pipe(b"", "info", self.folder).stdout)
+        self.assert_comes_back(self.folder)
+        self.assertEqual(self.pipe(b"<x>", "encode", corpus, "--special").stdout, b"260\n")
+
+    def test_refusals(self):
+        out = self.folder / "x.model"
+        (self.folder / "a.txt").write_bytes(self.TEXT)
+        train = lambda *options: self.pipe(b"", "train", self.folder / "a.txt", "--out", out, *options)
+        self.assert_pipe_refused(train("--vocab-size", 100), "a vocabulary of 100", "260")
+        self.assert_pipe_refused(train("--vocab-size", 9000), "cannot train a tokenizer of 9000 pieces", "vocabulary size too high (9000); please set it to a value <= ")
+        self.assert_pipe_refused(train("--type", "word"), "--type", "word")
+        self.assert_pipe_refused(self.pipe(b"", "train", self.folder / "no", "--out", out), "no")
+        self.assert_pipe_refused(self.pipe(b"", "train", self.folder / "a.txt", "--out", self.folder / "no" / "x"), "cannot write")
+        self.assertFalse(out.exists())
+        self.assert_pipe_refused(self.pipe(b"", "encode", self.folder / "no"), "no' does not exist", "'bytes'")
+        self.assert_pipe_refused(self.pipe(b"", "encode", self.folder / "a.txt"), "a.txt", "neither a tokenizer.json nor")
+        self.assert_pipe_refused(self.pipe(b"1 2 300", "decode", "bytes"), "'300' behind 2 tokens", "0 to 257")
+        self.assert_pipe_refused(self.pipe(b"1 x", "decode", "bytes"), "'x' behind 1 tokens")
+        self.assert_pipe_refused(self.pipe(b"", "encode"), "tokenizer is required")
+        self.assert_pipe_refused(self.pipe(b""), "subcommand is required")
 
 
 class Script(Case):

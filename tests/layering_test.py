@@ -13,12 +13,13 @@ ALLOWED = {
     "ops": (("kernels", "base"), True),
     "nn": (("ops", "io", "base"), True),
     "infer": (("nn", "ops", "io", "base"), True),
-    "tasks": (("algebra", "base"), True),
+    "tasks": (("algebra", "io", "base"), True),
     "train": (("tasks", "algebra", "nn", "ops", "io", "kernels", "base"), True),
     "analysis": (("tasks", "algebra", "nn", "ops", "io", "base"), True),
     "theory": (("tasks", "algebra", "nn", "ops", "io", "base"), True),
+    "serve": (("analysis", "infer", "nn", "io", "base"), True),
     "report": (("theory", "analysis", "train", "tasks", "algebra", "nn", "io", "base"), True),
-    "cli": (("report", "theory", "analysis", "train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
+    "cli": (("serve", "report", "theory", "analysis", "train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
 }
 TORCH = ("torch", "ATen", "c10", "caffe2")
 

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import unittest
 
+from made_up_runs import make_text_run
+
 DP, MODULES = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SCRIPT = pathlib.Path(__file__).resolve().with_suffix(".mjs")
@@ -120,6 +122,56 @@ class Report(unittest.TestCase):
         self.assertIn("parity, scaled accuracy: sLSTM 1.000 (paper: 1.000), DeltaProduct_4", seen["text"].replace("\u00a0", " "))
         self.assertIn("./dp train mod-arith --min-length 3 --model slstm ", html.unescape(text))
 
+    def make_text_run(self, name, n, **more):
+        make_text_run(self.folder / name, self.settings, n, **more)
+
+    def test_language_models(self):
+        self.make_text_run("text/deltanet", 1, loss=4.05, rise=0.16, climb=3)
+        self.make_text_run("text/product-2", 2, loss=3.98, rise=0.04, climb=1)
+        self.make_text_run("text/product-3", 3, loss=3.95, rise=0.004)
+        self.make_text_run("text/gated", 2, gate=True, loss=3.93, rise=-0.01, climb=-0.2)
+        page = self.folder / "text.html"
+        result = dp("report", self.folder / "text", "--out", page)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("4 runs", result.stdout)
+        seen = self.look(page, quick=True, looks=["light", "dark", "phone"], name="text", choose="input[value=layer-2]")
+        self.check_looks(seen, page)
+        names = ["DeltaProduct_1 [-1,1]", "DeltaProduct_2 [-1,1]", "Gated DeltaProduct_2 [-1,1]", "DeltaProduct_3 [-1,1]"]
+        for look in seen["looks"].values():
+            charts = look["charts"]
+            # Loss against tokens and position; ranks of all models together, and four layers and their mean of each.
+            self.assertEqual([chart["title"] for chart in charts], ["Loss in training", "Loss by position", "All models", *names])
+            self.assertEqual([chart["lines"] for chart in charts], [4, 4, 4, 5, 5, 5, 5])
+            self.assertEqual([chart["dashed"] for chart in charts], [0, 1, 1, 1, 1, 1, 1])
+            self.assertGreaterEqual(charts[0]["points"], 4 * 7, "validation")
+            self.assertEqual(sorted(charts[1]["legend"]), sorted(names))
+        self.assertEqual([chart["lines"] for chart in seen["chosen"]["charts"]], [4, 4, 4, 5, 5, 5, 5], "four heads")
+        self.assertEqual(seen["title"], "DeltaProduct: language models")
+        text = seen["text"].replace("\u00a0", " ")
+        self.assertTrue(text.startswith("Language models\n"), text[:100])
+        self.assertIn("Trained on data/corpus: Gated DeltaProduct_2 [-1,1] has the lowest perplexity on data/corpus/validation, 53.52", text)
+        self.assertRegex(text, r"from 512 tokens, the training length, to 16384, 32 times that, the loss of Gated DeltaProduct_2 "
+                               r"\[-1,1\] falls by 0\.\d\d, that of DeltaProduct_3 \[-1,1\] .*, that of DeltaProduct_1 \[-1,1\] (rises )?by 0\.[456]")
+        self.assertRegex(text, r"rank of the states of .*, that of DeltaProduct_1 \[-1,1\] from \d+\.\d to \d+\.\d \(\+\d\d %\)")
+        self.assertNotIn("sequences right there", text)
+        self.assertNotIn("Accuracy by length", text)
+        self.assertIn("./dp train text --data data/corpus --num-householder 3 ", html.unescape(page.read_text()))
+
+    def test_language_models_among_others(self):
+        """One that is not evaluated yet, one of other data, and a word problem."""
+        self.make_text_run("mixed/new", 2, tested=False)
+        self.make_text_run("mixed/other", 2, data=EVIL, rise=0.1)
+        self.make_run("mixed/S3", "S3", 2, 0, 400)
+        page = self.folder / "mixed.html"
+        self.assertEqual(dp("report", self.folder / "mixed", "--out", page).returncode, 0)
+        seen = self.look(page, quick=True, looks=["light", "phone"], name="text-mixed")
+        self.check_looks(seen, page)
+        self.assertEqual(seen["scripts"], 3)
+        self.assertEqual(seen["title"], "DeltaProduct: state tracking")
+        self.assertIn("on validation data during training", seen["text"])
+        self.assertIn(EVIL, seen["text"])
+        self.assertIn("Accuracy by length", seen["text"])
+
     def test_only_formal_languages(self):
         self.make_language_run("only", "parity", "transformer", 0, 0.02, num_householder=1)
         page = self.folder / "only.html"
@@ -128,6 +180,7 @@ class Report(unittest.TestCase):
         self.assertEqual(seen["problems"], [])
         self.assertNotIn("Accuracy by length", seen["text"])
         self.assertIn("Formal languages, beside the paper", seen["text"])
+        self.assertEqual(seen["title"], "DeltaProduct: formal languages")
 
     def look(self, page, **more):
         """What the browser has to say about a page: see report_test.mjs."""

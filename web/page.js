@@ -4,10 +4,10 @@
 (() => {
   const page = JSON.parse(document.getElementById("data").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const choices = document.querySelector(".choices");
+  const choices = [...document.querySelectorAll(".choices")];
   const views = new Map();  // element -> what vega-embed gave for it
 
-  const chosen = () => new Set(choices ? new FormData(choices).values() : []);
+  const chosen = () => new Set(choices.flatMap((form) => [...new FormData(form).values()]));
   const variantOf = (element) => {
     const variants = page.charts[Number(element.dataset.chart)];
     const now = chosen();
@@ -24,7 +24,7 @@
       view: { stroke: null },
       axis: { labelFontSize: 11, titleFontSize: 11, titleFontWeight: "normal", domainColor: quiet, tickColor: quiet, gridColor: line },
       legend: { labelFontSize: 12 },
-      title: { fontSize: 15, subtitleFontSize: 12, subtitlePadding: 4 },
+      title: { fontSize: 15, subtitleFontSize: 12, subtitlePadding: 4, limit: element.clientWidth - 90 },
       text: { color: style.color }, rule: { color: style.color },
     };
     views.get(element)?.finalize();
@@ -50,7 +50,8 @@
   const redraw = (which) => { turn = turn.then(() => drawAll(which)); };
   redraw();
   dark.addEventListener("change", () => redraw());
-  choices?.addEventListener("change", () => redraw(elements.filter((element) => page.charts[Number(element.dataset.chart)].length > 1)));
+  for (const form of choices)
+    form.addEventListener("change", () => redraw(elements.filter((element) => page.charts[Number(element.dataset.chart)].length > 1)));
 
   const compare = (a, b) => (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
   document.querySelectorAll("th").forEach((header) => {

@@ -23,7 +23,8 @@ Run add_bench(CLI::App& app) {
       add(app, "train", "training steps against their matrix products alone", add_bench_train),
       add(app, "rivals", "training steps of the rival models against DeltaNet's", add_bench_rivals),
       add(app, "decode", "generating tokens against this machine's memory bandwidth",
-          add_bench_decode)};
+          add_bench_decode),
+      add(app, "serve", "many streams decoded together against one alone", add_bench_serve)};
   return [benchmarks] {
     for (const auto& [subcommand, run] : benchmarks)
       if (subcommand->parsed()) return run();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cli/bench_matched.h"
 #include "cli/command.h"
 #include "cli/machine.h"
 #include "cli/model_path.h"
@@ -21,9 +22,10 @@ using nlohmann::ordered_json;
 
 struct BenchTrainOptions {
   std::string model;
-  int64_t batch = 64, length = 128;
+  std::optional<int64_t> batch, length;
   double seconds = 10;
   std::string peer;
+  MatchedBench matched;
   JsonOption json;
   ThreadsOption threads;
 };
@@ -87,11 +89,22 @@ int bench_train(const BenchTrainOptions& options) {
   std::vector<Row> rows = default_rows();
   if (!options.model.empty())
     rows = {{options.model,
-             {find_model_config(options.model), options.batch, options.length},
+             {find_model_config(options.model), options.batch.value_or(64),
+              options.length.value_or(128)},
              std::nullopt}};
   options.json.check();
   if (!options.peer.empty()) require_torch_peer();
   const int threads = options.threads.apply();
+  if (!options.matched.target.empty()) {
+    std::printf("%s, %d threads. ", cpu_name().c_str(), threads);
+    MatchedBench matched = options.matched;
+    matched.seconds = options.seconds;
+    matched.batch = options.batch.value_or(matched.batch);
+    matched.length = options.length.value_or(matched.length);
+    options.json.write(
+        {{"cpu", cpu_name()}, {"threads", threads}, {"rows", bench_matched(matched)}});
+    return 0;
+  }
   std::printf("%s, %d threads; the best of rounds that take turns for %.3g s per model.\n",
               cpu_name().c_str(), threads, options.seconds);
   std::printf(
@@ -129,12 +142,27 @@ Run add_bench_train(CLI::App& app) {
   app.add_option("--model", options->model,
                  "a model directory, config.json or preset to measure instead of the default ones")
       ->type_name("DIR_OR_CONFIG");
-  app.add_option("--batch", options->batch, "sequences per step, with --model")
-      ->check(CLI::Range(1, 1 << 20))
+  CLI::Option* matched =
+      app.add_option("--matched", options->matched.target,
+                     "tokens/s against factors per token, in models of this many parameters: 20M")
+          ->type_name("COUNT");
+  app.add_option("--num-householder", options->matched.num_householder,
+                 "factors per token of the models to compare, with --matched")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64))
+      ->needs(matched)
       ->capture_default_str();
-  app.add_option("--length", options->length, "tokens per sequence, with --model")
-      ->check(CLI::Range(1, 1 << 24))
+  app.add_option("--by", options->matched.by,
+                 "what makes room for more factors, with --matched: heads, head-dim or mlp")
+      ->check(CLI::IsMember({"heads", "head-dim", "mlp"}))
+      ->needs(matched)
       ->capture_default_str();
+  app.add_option("--batch", options->batch,
+                 "sequences per step (default: 64 with --model, 4 with --matched)")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--length", options->length,
+                 "tokens per sequence (default: 128 with --model, 512 with --matched)")
+      ->check(CLI::Range(1, 1 << 24));
   app.add_option("--seconds", options->seconds, "time to spend per model")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();

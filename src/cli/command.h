@@ -16,10 +16,14 @@ using Run = std::function<int()>;
 #include "cli/commands.def"
 #undef DP_COMMAND
 #undef DP_SCRIPT_COMMAND
+Run add_data_fetch(CLI::App& app);
+Run add_data_prepare(CLI::App& app);
+Run add_tokenizer_train(CLI::App& app);
 Run add_bench_op(CLI::App& app);
 Run add_bench_train(CLI::App& app);
 Run add_bench_rivals(CLI::App& app);
 Run add_bench_decode(CLI::App& app);
+Run add_bench_serve(CLI::App& app);
 
 /// --json FILE
 class JsonOption {

@@ -97,7 +97,7 @@ int demo(const DemoOptions& options) {
   introduce(sweep);
   SweepRunner runner(sweep, out);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  if (!runner.run(std::min(2, cores))) {
+  if (!runner.run(std::min(2, cores), 1)) {
     std::printf("stopped; ./dp demo goes on\n");
     return 130;
   }
@@ -107,7 +107,7 @@ int demo(const DemoOptions& options) {
   nlohmann::ordered_json result = {{"training_length", 128}};
   std::map<std::string, double> longest;
   for (const SweepRun& run : sweep.runs) {
-    const std::map<int64_t, double> accuracies = result_of(out / run.name).accuracies;
+    const std::map<int64_t, double> accuracies = result_of(out / run.name).by_length;
     print_bars(run.name, accuracies);
     for (const auto& [length, accuracy] : accuracies)
       result[run.name][std::to_string(length)] = accuracy;

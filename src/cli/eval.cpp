@@ -1,13 +1,15 @@
-// dp eval: how often a trained model is right, by length and position.
+// dp eval: how often a trained model is right, by length and position; of text, how surprised it is.
 #include <ATen/ATen.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/eval_text.h"
 #include "nn/pretrained.h"
 #include "theory/problem_task.h"
 #include "train/run.h"
@@ -21,6 +23,7 @@ struct EvalOptions {
   std::string model;
   std::vector<int64_t> lengths;
   EvaluationOptions evaluation;
+  TextEvalOptions text;
   JsonOption json;
   ThreadsOption threads;
 };
@@ -92,9 +95,20 @@ ordered_json eval_by_length(const LanguageModel& model, const Subject& subject,
           {"training_length", subject.training_length}};
 }
 
+bool is_text_run(const std::string& model) {
+  return !theory::is_compiled(model) &&
+         std::filesystem::exists(std::filesystem::path(model) / "run.json") &&
+         std::holds_alternative<TextOptions>(read_run_config(model).task);
+}
+
 int eval(const EvalOptions& options) {
   options.json.check();
   options.threads.apply();
+  if (options.text.any() || is_text_run(options.model)) {
+    options.json.write(
+        eval_text(options.model, options.lengths, options.evaluation.sequences, options.text));
+    return 0;
+  }
   const Subject subject = subject_of(options.model);
   std::vector<int64_t> lengths = options.lengths;
   if (lengths.empty()) lengths = default_lengths(*subject.task);
@@ -114,17 +128,20 @@ int eval(const EvalOptions& options) {
 Run add_eval(CLI::App& app) {
   auto options = std::make_shared<EvalOptions>();
   app.add_option("model", options->model,
-                 "directory of a run, one of its checkpoints, or a compiled model")
+                 "directory of a run, one of its checkpoints, a compiled model, or with --data, "
+                 "--choices or --last-word any model")
       ->type_name("DIR")
       ->required();
   app.add_option(
          "--lengths", options->lengths,
          "lengths to report (default: 128,256,512; of tasks that ask once, eight from 40 to "
-         "256)")
+         "256); of text: the loss by position up to the longest (default: none)")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 24));
-  app.add_option("--sequences", options->evaluation.sequences,
-                 "test sequences; of tasks that ask once, so many of each length")
+  app.add_option(
+         "--sequences", options->evaluation.sequences,
+         "test sequences; of tasks that ask once, so many of each length; of text, so many of "
+         "the longest of --lengths, if there are")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   app.add_option("--batch", options->evaluation.batch_size, "sequences at once")
@@ -132,6 +149,7 @@ Run add_eval(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--seed", options->evaluation.seed, "of the test sequences")
       ->capture_default_str();
+  options->text.add_to(app);
   options->json.add_to(app);
   options->threads.add_to(app);
   return [options] { return eval(*options); };

@@ -1,24 +1,30 @@
-// dp generate: continue a sequence of tokens.
+// dp generate: continue a text, or a sequence of tokens.
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/timer.h"
 #include "cli/command.h"
+#include "cli/tokenizer_option.h"
 #include "infer/generate.h"
 #include "nn/pretrained.h"
+#include "serve/server.h"
 
 namespace dp::cli {
 namespace {
 
 struct GenerateArguments {
   std::string model, ids, state;
+  std::optional<std::string> prompt;
+  bool bos = false;
+  TokenizerOption tokenizer;
   std::vector<int64_t> stop;
   int64_t max_tokens = 32;
   bool ignore_eos = false;
@@ -48,37 +54,81 @@ std::vector<int64_t> parse_ids(const std::string& text) {
   return ids;
 }
 
+// Shows tokens as they come: as text if there is a tokenizer, else as numbers.
+class Display {
+ public:
+  explicit Display(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {
+    if (tokenizer != nullptr) text_.emplace(*tokenizer);
+  }
+
+  void show(int64_t token) {
+    if (!text_)
+      std::printf("%s%ld", any_ ? " " : "", token);
+    else if (token < tokenizer_->vocab_size())
+      put(text_->feed(static_cast<int32_t>(token)));
+    std::fflush(stdout);
+    any_ = true;
+  }
+  void finish() {
+    if (text_) put(text_->finish());
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+ private:
+  static void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+  const Tokenizer* tokenizer_;
+  std::optional<TextStream> text_;
+  bool any_ = false;
+};
+
+std::vector<int64_t> tokens_of(const std::string& text, bool bos, bool at_start,
+                               const Tokenizer& tokenizer) {
+  const std::vector<int32_t> encoded = tokenizer.encode(text);
+  std::vector<int64_t> tokens(encoded.begin(), encoded.end());
+  const auto first = serve::first_token(tokenizer, bos, encoded.empty());
+  if (at_start && first) tokens.insert(tokens.begin(), *first);
+  return tokens;
+}
+
 int generate_tokens(const GenerateArguments& options) {
-  const std::vector<int64_t> prompt = parse_ids(options.ids);
+  if (options.prompt && !options.ids.empty())
+    throw InputError("--prompt and --ids are both there, expected one of them");
+  std::vector<int64_t> prompt = parse_ids(options.ids);
   check_sampling(options.sampling);
   if (!options.state.empty()) require_writable(options.state);
   options.threads.apply();
   const auto model = std::make_shared<const LanguageModel>(load_model(options.model));
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (options.prompt) tokenizer = options.tokenizer.load(options.model, model->config());
   Session session(model);
   if (!options.state.empty() && std::filesystem::exists(options.state))
     session.restore(options.state);
+  if (tokenizer)
+    prompt = tokens_of(*options.prompt, options.bos, session.tokens_seen() == 0, *tokenizer);
 
   GenerateOptions generation;
   generation.sampling = options.sampling;
   generation.max_tokens = options.max_tokens;
   generation.stop_tokens = options.stop;
-  if (!options.ignore_eos)
-    for (const int64_t token : model->config().eos_token_ids)
-      generation.stop_tokens.push_back(token);
+  if (!options.ignore_eos) {
+    const std::vector<int64_t> ends =
+        tokenizer ? serve::end_tokens(model->config(), *tokenizer) : model->config().eos_token_ids;
+    generation.stop_tokens.insert(generation.stop_tokens.end(), ends.begin(), ends.end());
+  }
   std::signal(SIGINT, [](int) { stop_generating = 1; });
   const Timer timer;
   double first_token = 0;
-  bool any = false;
+  Display display(tokenizer.get());
   generation.on_token = [&](int64_t token) {
-    if (!any) first_token = timer.seconds();
-    std::printf("%s%ld", any ? " " : "", token);
-    std::fflush(stdout);
-    any = true;
+    if (first_token == 0) first_token = timer.seconds();
+    display.show(token);
     return !stop_generating;
   };
   const std::vector<int64_t> tokens = generate(session, prompt, generation);
   const double seconds = timer.seconds();
-  std::printf("\n");
+  display.finish();
   if (!options.state.empty()) session.save(options.state);
   if (tokens.size() > 1)
     std::fprintf(stderr, "%zu tokens, %.1f per second after the first\n", tokens.size(),
@@ -94,6 +144,10 @@ int generate_tokens(const GenerateArguments& options) {
 Run add_generate(CLI::App& app) {
   auto options = std::make_shared<GenerateArguments>();
   app.add_option("model", options->model, "a model directory")->type_name("DIR")->required();
+  app.add_option("-p,--prompt", options->prompt, "the prompt as text; the answer is text too")
+      ->type_name("TEXT");
+  options->tokenizer.add_to(app);
+  app.add_flag("--bos", options->bos, "put the tokenizer's first token before the prompt");
   app.add_option("--ids", options->ids, "the prompt as token numbers: \"1 5 7\"")->type_name("IDS");
   app.add_option("--max-tokens", options->max_tokens, "how many tokens to generate at most")
       ->check(CLI::NonNegativeNumber)

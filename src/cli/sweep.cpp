@@ -19,25 +19,31 @@ struct SweepOptions {
   JsonOption json;
 };
 
-// The runs of tasks that ask once, or all others.
+// What a task is measured by.
+const char* measure_of(const std::string& task) {
+  if (task == "text") return "loss at positions up to";
+  return task == "word-problem" ? "sequences right at length"
+                                : "scaled accuracy: mean, and at length";
+}
+
+// The runs whose tasks have this measure.
 void print_table(const Sweep& sweep, const fs::path& out, const SweepRunner& runner,
-                 bool asks_once) {
+                 const std::string& measure) {
   std::vector<const SweepRun*> runs;
   size_t width = 4;
   for (const SweepRun& run : sweep.runs) {
-    if ((run.task != "word-problem") != asks_once) continue;
+    if (measure_of(run.task) != measure) continue;
     runs.push_back(&run);
     width = std::max(width, run.name.size());
   }
   if (runs.empty()) return;
-  std::printf("\n%-*s  %s\n", static_cast<int>(width), "run",
-              asks_once ? "scaled accuracy: mean, and at length" : "sequences right at length");
+  std::printf("\n%-*s  %s\n", static_cast<int>(width), "run", measure.c_str());
   for (const SweepRun* run : runs) {
     std::printf("%-*s", static_cast<int>(width), run->name.c_str());
     const SweepResult result = result_of(out / run->name);
     if (runner.failures().contains(run->name))
       std::printf("  failed");
-    else if (result.accuracies.empty())
+    else if (result.by_length.empty())
       std::printf("  not finished");
     std::printf("%s\n", to_text(result).c_str());
   }
@@ -49,11 +55,12 @@ int sweep(const SweepOptions& options) {
                                            : fs::path(options.out);
   options.json.check();
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int jobs = options.jobs > 0 ? options.jobs : cores;
+  const int jobs = options.jobs > 0 ? options.jobs : plan.jobs > 0 ? plan.jobs : cores;
   std::printf("%zu runs, %d at a time, into %s\n", plan.runs.size(), jobs, out.c_str());
   SweepRunner runner(plan, out);
-  const bool whole = runner.run(jobs);
-  for (const bool asks_once : {false, true}) print_table(plan, out, runner, asks_once);
+  const bool whole = runner.run(jobs, std::max(1, cores / jobs));
+  for (const char* task : {"word-problem", "parity", "text"})
+    print_table(plan, out, runner, measure_of(task));
   options.json.write(nlohmann::ordered_json::parse(summarise(plan, out, runner.failures())));
   if (!whole) {
     std::printf("stopped; the same command goes on\n");
@@ -74,7 +81,9 @@ Run add_sweep(CLI::App& app) {
       ->required();
   app.add_option("--out", options->out, "directory of the runs (default: FILE/runs)")
       ->type_name("DIR");
-  app.add_option("--jobs", options->jobs, "runs at a time, one thread each (default: the cores)")
+  app.add_option("--jobs", options->jobs,
+                 "runs at a time, each with its share of the cores (default: what FILE says, or "
+                 "one per core)")
       ->check(CLI::Range(1, 1024));
   options->json.add_to(app);
   return [options] { return sweep(*options); };

@@ -29,29 +29,31 @@ using nlohmann::ordered_json;
 volatile std::sig_atomic_t interrupted = 0;
 
 std::vector<std::string> training_command(const std::string& program, const SweepRun& run,
-                                          const fs::path& out) {
+                                          const fs::path& out, int threads) {
   std::vector<std::string> words = {program, "train", run.task};
   for (const auto& [option, value] : run.options) {
     if (value == "false") continue;
     std::string& word = words.emplace_back("--").append(option);
     if (value != "true") word.append("=").append(value);  // values may begin with a dash
   }
-  // One thread each: as many runs as there are cores use them better than one run does.
-  words.insert(words.end(), {"--threads", "1", "--resume", "--out", out.string()});
+  words.insert(words.end(),
+               {"--threads", std::to_string(threads), "--resume", "--out", out.string()});
   return words;
 }
 
 std::vector<std::string> evaluation_command(const std::string& program, const Sweep& sweep,
-                                            const fs::path& out) {
+                                            const fs::path& out, int threads) {
   std::vector<std::string> words = {program,
                                     "eval",
                                     out.string(),
                                     "--sequences",
                                     std::to_string(sweep.eval_sequences),
                                     "--threads",
-                                    "1",
+                                    std::to_string(threads),
                                     "--json",
                                     (out / "eval.json").string()};
+  if (sweep.eval_rank_every > 0)
+    words.insert(words.end(), {"--rank-every", std::to_string(sweep.eval_rank_every)});
   std::string lengths;
   for (const int64_t length : sweep.eval_lengths)
     lengths.append(lengths.empty() ? "" : ",").append(std::to_string(length));
@@ -130,9 +132,12 @@ SweepResult result_of(const fs::path& run) {
   if (!eval.is_object() || !eval.contains("lengths")) return result;
   if (eval.contains("mean_scaled_accuracy"))
     result.mean_scaled = eval.value("mean_scaled_accuracy", 0.0);
-  const char* field = result.mean_scaled ? "scaled_accuracy" : "sequence_accuracy";
+  result.losses = eval.value("task", "") == "text";
+  const char* field = result.losses        ? "loss"
+                      : result.mean_scaled ? "scaled_accuracy"
+                                           : "sequence_accuracy";
   for (const ordered_json& row : eval["lengths"])
-    result.accuracies[row.value("length", int64_t{0})] = row.value(field, 0.0);
+    result.by_length[row.value("length", int64_t{0})] = row.value(field, 0.0);
   return result;
 }
 
@@ -143,8 +148,8 @@ std::string to_text(const SweepResult& result) {
     std::snprintf(part, sizeof part, "  mean %.4f ", *result.mean_scaled);
     text = part;
   }
-  for (const auto& [length, accuracy] : result.accuracies) {
-    std::snprintf(part, sizeof part, "  %ld: %.4f", length, accuracy);
+  for (const auto& [length, value] : result.by_length) {
+    std::snprintf(part, sizeof part, "  %ld: %.4f", length, value);
     text += part;
   }
   return text;
@@ -162,7 +167,7 @@ std::string summarise(const Sweep& sweep, const fs::path& out,
     }
     const ordered_json eval = read_json(out / run.name / "eval.json");
     if (eval.is_object())
-      for (const char* field : {"lengths", "mean_scaled_accuracy"})
+      for (const char* field : {"lengths", "mean_scaled_accuracy", "perplexity"})
         if (eval.contains(field)) entry[field] = eval[field];
     if (failures.contains(run.name)) entry["failed"] = failures.at(run.name);
     runs.push_back(std::move(entry));
@@ -191,11 +196,13 @@ bool SweepRunner::finished(const SweepRun& run) const {
 }
 
 void SweepRunner::train(const SweepRun& run) {
-  running_[start(training_command(program_, run, out_ / run.name), log(run))] = {&run, true};
+  running_[start(training_command(program_, run, out_ / run.name, threads_), log(run))] = {&run,
+                                                                                           true};
 }
 
 void SweepRunner::evaluate(const SweepRun& run) {
-  running_[start(evaluation_command(program_, sweep_, out_ / run.name), log(run))] = {&run, false};
+  running_[start(evaluation_command(program_, sweep_, out_ / run.name, threads_), log(run))] = {
+      &run, false};
 }
 
 bool SweepRunner::ended(const Job& job, int status) {
@@ -239,7 +246,8 @@ std::string SweepRunner::standing() const {
   return text;
 }
 
-bool SweepRunner::run(int jobs) {
+bool SweepRunner::run(int jobs, int threads) {
+  threads_ = threads;
   std::vector<const SweepRun*> waiting;
   for (const SweepRun& run : sweep_.runs)
     if (!finished(run)) waiting.push_back(&run);

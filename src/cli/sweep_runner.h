@@ -19,9 +19,9 @@ class SweepRunner {
   /// Throws InputError if `out` holds runs of these names with other options.
   SweepRunner(const Sweep& sweep, std::filesystem::path out);
 
-  /// Trains and evaluates what is not finished, `jobs` at a time, under a progress bar. Returns false if the
+  /// Trains and evaluates what is not finished, `jobs` at a time of `threads` each, under a progress bar. Returns false if the
   /// user interrupted it: the runs have saved where they stood, and the same call goes on.
-  bool run(int jobs);
+  bool run(int jobs, int threads);
 
   /// Of those that failed: run -> its last words.
   const std::map<std::string, std::string>& failures() const { return failures_; }
@@ -45,6 +45,7 @@ class SweepRunner {
   std::filesystem::path out_;
   std::string program_;
   std::map<pid_t, Job> running_;
+  int threads_ = 1;
   size_t done_ = 0;  // finished or failed
   std::map<std::string, std::string> failures_;
 };
@@ -57,8 +58,9 @@ std::string summarise(const Sweep& sweep, const std::filesystem::path& out,
 
 /// A run's eval.json.
 struct SweepResult {
-  std::map<int64_t, double> accuracies;  // by length: scaled ones if there is a mean of these,
-  std::optional<double> mean_scaled;     // otherwise of sequences
+  bool losses = false;                  // what by_length has: losses, of text,
+  std::optional<double> mean_scaled;    // scaled accuracies, if there is a mean of these,
+  std::map<int64_t, double> by_length;  // or accuracies of sequences
 };
 /// Empty without the file.
 SweepResult result_of(const std::filesystem::path& run);

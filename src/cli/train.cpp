@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <CLI/App.hpp>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -28,7 +29,11 @@ std::string describe(const std::vector<EvalReport>& reports) {
     text = part;
   }
   for (const EvalReport& report : reports) {
-    if (mean)
+    if (report.loss)
+      std::snprintf(part, sizeof part, "%s%ld tokens: %.4f (perplexity %.2f)",
+                    text.empty() ? "validation loss of sequences of " : ", ", report.length,
+                    *report.loss, std::exp(*report.loss));
+    else if (mean)
       std::snprintf(part, sizeof part, ", %ld: %.3f", report.length, *report.scaled_accuracy);
     else
       std::snprintf(part, sizeof part, "%s%.3f of sequences of %ld right (%.3f of answers)",
@@ -127,7 +132,8 @@ Run add_train(CLI::App& app) {
       {"word-problem", "which element of a group is the product of all elements so far?"},
       {"parity", "is the number of ones odd?"},
       {"mod-arith", "what is 2+1-2*2-3 modulo 5?"},
-      {"mod-arith-brackets", "what is ((1-(-2))+((4)+3)) modulo 5?"}};
+      {"mod-arith-brackets", "what is ((1-(-2))+((4)+3)) modulo 5?"},
+      {"text", "what is the next token of a text?"}};
   std::vector<std::pair<CLI::App*, std::shared_ptr<TrainOptions>>> all;
   for (const auto& [name, help] : tasks) {
     all.emplace_back(app.add_subcommand(name, help), std::make_shared<TrainOptions>());

@@ -6,11 +6,37 @@
 namespace dp::cli {
 namespace {
 
-void set_defaults(TrainOptions& options, const Task& task) {
+// What is known of a task before its options are.
+struct TaskTraits {
+  int64_t shortest = 1;
+  bool asks_once = false, text = false;
+};
+
+TaskTraits traits_of(const TaskOptions& options) {
+  if (std::holds_alternative<TextOptions>(options)) return {.text = true};
+  const std::shared_ptr<const Task> task = make_task(options);
+  return {.shortest = task->shortest(), .asks_once = task->asks_once()};
+}
+
+// A few million parameters; otherwise as the paper trains its language models.
+void set_text_defaults(TrainOptions& options) {
+  ModelConfig& model = options.run.model;
+  model.hidden_size = 256, model.num_hidden_layers = 4, model.num_heads = 4, model.head_dim = 64;
+  model.expand_v = 1, model.num_householder = 2;
+  options.conv_size = 4, options.output_gate = true;
+  TrainerOptions& t = options.run.training;
+  t.length = 512, t.batch_size = 16;
+  t.schedule = {.peak = 3e-4, .minimum = 3e-5, .warmup_steps = 512, .total_steps = 4000};
+  t.optimiser.weight_decay = 0.01;
+  options.run.eval_every = 500;
+}
+
+void set_defaults(TrainOptions& options, const TaskTraits& task) {
+  if (task.text) return set_text_defaults(options);
   ModelConfig& model = options.run.model;
   model.hidden_size = 128, model.num_hidden_layers = 1, model.num_heads = 12, model.head_dim = 32;
   model.expand_v = 1, model.num_householder = 2;
-  if (!task.asks_once()) return;
+  if (!task.asks_once) return;
   // The paper's, of its appendix on the Chomsky hierarchy; a batch there has 1024 sequences.
   model.num_hidden_layers = 3;
   if (task_name(options.run.task) != "mod-arith-brackets")
@@ -20,7 +46,7 @@ void set_defaults(TrainOptions& options, const Task& task) {
   t.length = 40, t.batch_size = 256;
   t.schedule.peak = 5e-4, t.schedule.minimum = 1e-6;
   t.optimiser.weight_decay = 0.1;
-  options.run.eval_lengths = default_lengths(task);
+  options.run.eval_lengths = default_lengths(*make_task(options.run.task));
 }
 
 void add_word_problem_options(CLI::App& app, WordProblemOptions& word, Curriculum& curriculum) {
@@ -54,18 +80,28 @@ void add_min_length(CLI::App& app, int64_t& min_length, int64_t shortest) {
       ->capture_default_str();
 }
 
-void add_task_options(CLI::App& app, TrainOptions& options, const Task& task) {
+void add_text_options(CLI::App& app, TextOptions& text) {
+  app.add_option("--data", text.data, "what dp data prepare --validation has made")
+      ->type_name("DIR");
+  app.add_flag("--reset-at-documents", text.reset_at_documents,
+               "begin each document with an empty state; otherwise it is carried from one to the "
+               "next within a sequence");
+}
+
+void add_task_options(CLI::App& app, TrainOptions& options, const TaskTraits& task) {
   TaskOptions& chosen = options.run.task;
   if (auto* word = std::get_if<WordProblemOptions>(&chosen)) {
     add_word_problem_options(app, *word, options.run.training.curriculum);
   } else if (auto* parity = std::get_if<ParityOptions>(&chosen)) {
-    add_min_length(app, parity->min_length, task.shortest());
+    add_min_length(app, parity->min_length, task.shortest);
     app.add_option("--answers", options.answers,
                    "ask in training at the end only, as tests do, or at every token")
         ->check(CLI::IsMember({"end", "every"}))
         ->capture_default_str();
+  } else if (auto* text = std::get_if<TextOptions>(&chosen)) {
+    add_text_options(app, *text);
   } else {
-    add_min_length(app, std::get<ModularArithmeticOptions>(chosen).min_length, task.shortest());
+    add_min_length(app, std::get<ModularArithmeticOptions>(chosen).min_length, task.shortest);
   }
 }
 
@@ -113,10 +149,38 @@ void add_model_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   app.add_flag("--forget-gate", options.forget_gate, "Gated DeltaProduct");
-  app.add_flag("--output-gate", options.output_gate, "gate the layer's output");
+  app.add_flag("--output-gate,!--no-output-gate", options.output_gate,
+               options.output_gate ? "gate the layer's output (default; --no-output-gate: do not)"
+                                   : "gate the layer's output");
 }
 
-void add_training_options(CLI::App& app, RunConfig& run, bool asks_once) {
+void add_evaluation_options(CLI::App& app, RunConfig& run, const TaskTraits& task) {
+  const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 40);
+  CLI::Option* lengths =
+      app.add_option("--eval-lengths", run.eval_lengths,
+                     run.eval_lengths.empty() ? "lengths to evaluate at (default: --length)"
+                                              : "lengths to evaluate at")
+          ->delimiter(',');
+  if (!run.eval_lengths.empty()) lengths->capture_default_str();
+  app.add_option("--eval-every", run.eval_every, "steps between evaluations")
+      ->check(positive)
+      ->capture_default_str();
+  app.add_option("--eval-sequences", run.eval_sequences,
+                 task.asks_once ? "sequences of each length"
+                 : task.text    ? "sequences of validation text per evaluation"
+                                : "sequences per evaluation")
+      ->check(positive)
+      ->capture_default_str();
+  if (task.text) return;
+  app.add_option("--stop-at", run.stop_at,
+                 task.asks_once ? "stop at this mean scaled accuracy over --eval-lengths; 0: never"
+                                : "stop at this share of right sequences at the longest of "
+                                  "--eval-lengths; 0: never")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+}
+
+void add_training_options(CLI::App& app, RunConfig& run, const TaskTraits& task) {
   TrainerOptions& t = run.training;
   const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 40);
   app.add_option("--length", t.length, "of training sequences; none longer is ever seen")
@@ -132,6 +196,9 @@ void add_training_options(CLI::App& app, RunConfig& run, bool asks_once) {
                  "parts that a batch is computed in, to save memory")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  app.add_flag("--recompute", t.recompute,
+               "keep activations of the square root of the number of layers only and compute the "
+               "others again in the backward pass: less memory, a third more time");
   app.add_option("--lr", t.schedule.peak, "peak learning rate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -170,25 +237,7 @@ void add_training_options(CLI::App& app, RunConfig& run, bool asks_once) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--seed", t.seed, "of weights and data")->capture_default_str();
-  CLI::Option* lengths =
-      app.add_option("--eval-lengths", run.eval_lengths,
-                     run.eval_lengths.empty() ? "lengths to evaluate at (default: --length)"
-                                              : "lengths to evaluate at")
-          ->delimiter(',');
-  if (!run.eval_lengths.empty()) lengths->capture_default_str();
-  app.add_option("--eval-every", run.eval_every, "steps between evaluations")
-      ->check(positive)
-      ->capture_default_str();
-  app.add_option("--eval-sequences", run.eval_sequences,
-                 asks_once ? "sequences of each length" : "sequences per evaluation")
-      ->check(positive)
-      ->capture_default_str();
-  app.add_option("--stop-at", run.stop_at,
-                 asks_once ? "stop at this mean scaled accuracy over --eval-lengths; 0: never"
-                           : "stop at this share of right sequences at the longest of "
-                             "--eval-lengths; 0: never")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+  add_evaluation_options(app, run, task);
   app.add_option("--checkpoint-every", run.checkpoint_every, "steps between checkpoints")
       ->check(positive)
       ->capture_default_str();
@@ -201,11 +250,11 @@ void add_training_options(CLI::App& app, RunConfig& run, bool asks_once) {
 
 void add_train_options(CLI::App& app, const std::string& task, TrainOptions& options) {
   options.run.task = task_of_name(task, "dp train");
-  const std::shared_ptr<const Task> made = make_task(options.run.task);
-  set_defaults(options, *made);
-  add_task_options(app, options, *made);
+  const TaskTraits traits = traits_of(options.run.task);
+  set_defaults(options, traits);
+  add_task_options(app, options, traits);
   add_model_options(app, options);
-  add_training_options(app, options.run, made->asks_once());
+  add_training_options(app, options.run, traits);
   app.add_option("--out", options.out, "directory of the run")->type_name("DIR")->required();
   app.add_flag("--resume", options.resume,
                "go on with the run in --out, with its settings; starts it if there is none");
@@ -238,8 +287,13 @@ RunConfig config_of(const TrainOptions& options) {
   model.use_short_conv = options.conv_size > 0;
   if (options.conv_size > 0) model.conv_size = options.conv_size;
   model.bos_token_id.reset();
-  if (!task->asks_once()) model.bos_token_id = model.vocab_size - 1;
   model.eos_token_ids = {};
+  if (const auto* text = dynamic_cast<const Text*>(task.get())) {
+    const std::optional<int32_t> eos = text->dataset(Split::kTrain).manifest().eos;
+    if (eos) model.bos_token_id = *eos, model.eos_token_ids = {*eos};
+  } else if (!task->asks_once()) {
+    model.bos_token_id = model.vocab_size - 1;
+  }
   check_model_config(model, "the options");
   return run;
 }

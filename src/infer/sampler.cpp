@@ -17,6 +17,20 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 // In [0,1), from the top 53 bits: the same on every machine, unlike std::uniform_real_distribution.
 double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1.0p-53; }
 
+[[noreturn]] void complain_of_no_token() {
+  throw std::runtime_error("sampling: no token has a finite logit");
+}
+
+// The first of them. One pass: servers choose for many sequences at every step.
+int64_t most_likely(std::span<const float> logits) {
+  float best = kNever;
+  int64_t token = -1;
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (logits[i] > best) best = logits[i], token = static_cast<int64_t>(i);
+  if (token < 0) complain_of_no_token();
+  return token;
+}
+
 }  // namespace
 
 void check_sampling(const SamplingOptions& options) {
@@ -47,13 +61,14 @@ void Sampler::note(std::span<const int64_t> tokens) {
 }
 
 int64_t Sampler::sample(std::span<const float> logits) {
+  if (options_.temperature == 0 && options_.repetition_penalty == 1) return most_likely(logits);
   std::vector<float> scores(logits.begin(), logits.end());
   bool any = false;
   for (float& score : scores) {
     if (std::isnan(score)) score = kNever;
     any |= score > kNever;
   }
-  if (!any) throw std::runtime_error("sampling: no token has a finite logit");
+  if (!any) complain_of_no_token();
   if (options_.repetition_penalty != 1) {
     const auto penalty = static_cast<float>(options_.repetition_penalty);
     for (size_t i = 0; i < std::min(seen_.size(), scores.size()); ++i)

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/matmul.h"
+
 namespace dp {
 namespace {
 
@@ -49,6 +51,12 @@ struct Problem {
       matvec(x.data(), halves.data() + 1, M, I, O, y.data(), executor);
     else
       matvec(x.data(), weight.data() + 1, M, I, O, y.data(), executor);
+    return y;
+  }
+
+  Floats run_matmul(Executor& executor) const {
+    Floats y(M * O, std::numeric_limits<float>::quiet_NaN());
+    matmul(x.data(), weight.data() + 1, M, I, O, y.data(), executor);
     return y;
   }
 
@@ -107,6 +115,23 @@ TEST_P(MatvecOnEveryTarget, RowsDoNotDependOnThreadsOrOtherRows) {
       EXPECT_EQ(few.run(bfloat16, serial), Floats(y.begin(), y.begin() + ptrdiff_t(M * few.O)));
     }
   }
+}
+
+TEST_P(MatvecOnEveryTarget, MatmulMatchesDoublePrecision) {
+  SerialExecutor serial;
+  ThreadPool three(3);
+  for (const size_t M : {1, 15, 16, 17, 40, 64})
+    for (const auto& [I, O] : std::vector<std::pair<size_t, size_t>>{
+             {1, 1}, {3, 5}, {100, 7}, {256, 33}, {257, 12}, {600, 205}}) {
+      SCOPED_TRACE(testing::Message() << "M=" << M << " I=" << I << " O=" << O);
+      const Problem problem(M, I, O);
+      const Floats y = problem.run_matmul(serial);
+      problem.expect_correct(y, false);
+      EXPECT_EQ(problem.run_matmul(three), y);
+      Problem one = problem;
+      one.M = 1;  // neither the threads nor the other rows of x change a bit
+      EXPECT_EQ(one.run_matmul(serial), Floats(y.begin(), y.begin() + ptrdiff_t(O)));
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(, MatvecOnEveryTarget,

@@ -2,6 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "nn/recompute.h"
 #include "ops/linear.h"
 #include "ops/rms_norm.h"
 #include "ops/swiglu.h"
@@ -121,6 +125,21 @@ at::Tensor LanguageModel::features(const at::Tensor& ids, const ForwardOptions& 
   at::Tensor x = embed(embeddings_.value, ids);
   if (options.state != nullptr) options.state->layers.resize(blocks_.size());
   if (options.residuals != nullptr) options.residuals->push_back(x);
+  if (options.recompute) {
+    TORCH_CHECK_VALUE(options.state == nullptr && options.residuals == nullptr,
+                      "language model: recompute goes with neither state nor residuals.");
+    const auto segment = static_cast<size_t>(std::ceil(std::sqrt(blocks_.size())));
+    for (size_t begin = 0; begin < blocks_.size(); begin += segment) {
+      const size_t end = std::min(blocks_.size(), begin + segment);
+      x = recomputed(
+          [this, begin, end, offsets = options.cu_seqlens](at::Tensor y) {
+            for (size_t i = begin; i < end; ++i) y = blocks_[i]->forward(y, {offsets, nullptr});
+            return y;
+          },
+          x);
+    }
+    return rms_norm(x, norm_.value, config_.norm_eps);
+  }
   for (size_t i = 0; i < blocks_.size(); ++i) {
     MixerContext context{options.cu_seqlens,
                          options.state != nullptr ? &options.state->layers[i] : nullptr};

@@ -24,6 +24,9 @@ struct ForwardOptions {
   c10::optional<at::Tensor> cu_seqlens;          // [S+1]: ids is one row [1,T] of packed sequences
   ModelState* state = nullptr;                   // read, then replaced; null: nothing carried
   std::vector<at::Tensor>* residuals = nullptr;  // receives embeddings and each block's output
+  /// Keep activations of the square root of the number of blocks only, and compute the others again in the
+  /// backward pass: a third more time. Not together with a state or residuals.
+  bool recompute = false;
 };
 
 class LanguageModel {

@@ -134,6 +134,29 @@ TEST(LanguageModel, PackedSequencesDoNotSeeEachOther) {
   }
 }
 
+// The same arithmetic in the same order, so the same bits.
+TEST(LanguageModel, RecomputedActivationsGiveTheSameGradients) {
+  for (const int64_t layers : {1, 2, 5, 9}) {
+    ModelConfig config = test_configs()[7];
+    config.num_hidden_layers = layers;
+    LanguageModel model = random_model(config);
+    make_trainable(model);
+    const at::Tensor ids = random_ids(config, 2, 22);
+    const auto gradients = [&](bool recompute) {
+      for (const auto& [name, value] : model.named_values()) value.mutable_grad() = at::Tensor();
+      ForwardOptions options;
+      options.recompute = recompute;
+      torch::autograd::backward({model.loss(model.features(ids, options), ids).loss}, {});
+      std::vector<at::Tensor> all;
+      for (const auto& [name, value] : model.named_values()) all.push_back(value.grad().clone());
+      return all;
+    };
+    const std::vector<at::Tensor> kept = gradients(false), again = gradients(true);
+    for (size_t i = 0; i < kept.size(); ++i)
+      EXPECT_TRUE(at::equal(kept[i], again[i])) << model.named_values()[i].first;
+  }
+}
+
 TEST(LanguageModel, PaddingOnEitherSideChangesNothing) {
   const at::NoGradGuard no_grad;
   const ModelConfig config = test_configs()[13];

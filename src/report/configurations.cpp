@@ -52,10 +52,10 @@ std::vector<size_t> traits_to_show(const RunsByGroup& groups, size_t num_traits)
 
 }  // namespace
 
-std::vector<Group> group_runs(const std::vector<Run>& runs, bool languages) {
+std::vector<Group> group_runs(const std::vector<Run>& runs, TaskKind kind) {
   RunsByGroup by_group;
   for (const Run& run : runs)
-    if (run.language == languages) by_group[run.group].push_back(&run);
+    if (run.kind == kind) by_group[run.group].push_back(&run);
   const std::vector<size_t> shown =
       runs.empty() ? std::vector<size_t>{} : traits_to_show(by_group, runs.front().traits.size());
   std::vector<Group> groups;

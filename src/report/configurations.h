@@ -19,9 +19,8 @@ struct Group {
   std::vector<Configuration> configurations;
 };
 
-/// The word problems among `runs`, which are in the order of find_runs() and must outlive the result; or
-/// the tasks that ask once.
-std::vector<Group> group_runs(const std::vector<Run>& runs, bool languages = false);
+/// Those of `runs` with tasks of this kind. They are in the order of find_runs() and must outlive the result.
+std::vector<Group> group_runs(const std::vector<Run>& runs, TaskKind kind = TaskKind::kWordProblem);
 
 /// The middle one, or the mean of the two in the middle; none of none.
 std::optional<double> median(std::vector<double> values);

@@ -50,15 +50,20 @@ std::vector<LengthAccuracy> parse_lengths(const json& rows) {
 
 void read_metrics(const fs::path& file, Run& run) {
   std::ifstream stream(file, std::ios::binary);
+  TextMetrics text;
   for (std::string line; std::getline(stream, line);) {
     if (line.empty()) continue;
     const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
     try {
       const TrainingStep step = {integer(row, "step"), integer(row, "length"),
-                                 row.at("loss").get<double>(), row.at("accuracy").get<double>()};
+                                 row.at("loss").get<double>(), row.at("accuracy").get<double>(),
+                                 row.contains("tokens") ? integer(row, "tokens") : 0};
       const double seconds = row.at("seconds").get<double>();
       std::vector<LengthAccuracy> lengths;
-      if (row.contains("evaluation")) lengths = parse_lengths(row["evaluation"]);
+      if (run.kind == TaskKind::kText)
+        text.read(row, run.training_length, run.text);
+      else if (row.contains("evaluation"))
+        lengths = parse_lengths(row["evaluation"]);
       run.steps.push_back(step);
       run.seconds = seconds;
       if (!lengths.empty()) run.lengths = std::move(lengths);
@@ -73,6 +78,11 @@ void read_evaluation(const fs::path& file, Run& run) {
   if (!fs::exists(file)) return;
   try {
     const json value = parse_json(read_text(file), file.string(), "an evaluation");
+    if (run.kind == TaskKind::kText) {
+      read_text_evaluation(value, file.string(), run.text);
+      run.tested = true;
+      return;
+    }
     std::vector<LengthAccuracy> lengths = parse_lengths(value.at("lengths"));
     std::vector<double> tokens, sequences;
     if (value.contains("by_position")) {
@@ -92,13 +102,19 @@ void read_evaluation(const fs::path& file, Run& run) {
   }
 }
 
+TaskKind kind_of(const TaskOptions& task) {
+  if (std::holds_alternative<WordProblemOptions>(task)) return TaskKind::kWordProblem;
+  return std::holds_alternative<TextOptions>(task) ? TaskKind::kText : TaskKind::kFormalLanguage;
+}
+
 Run read_run(const fs::path& directory) {
   const RunConfig config = read_run_config(directory);
   Run run;
   run.name = directory.string();
-  run.group = describe_task(config.task);
+  run.kind = kind_of(config.task);
+  const auto* text = std::get_if<TextOptions>(&config.task);
+  run.group = text ? text->data : describe_task(config.task);
   run.model = model_name(config.model);
-  run.language = !std::holds_alternative<WordProblemOptions>(config.task);
   run.num_householder = config.model.num_householder;
   run.layers = config.model.num_hidden_layers;
   run.negative_eigenvalues = config.model.allow_neg_eigval;
@@ -177,7 +193,7 @@ Runs find_runs(std::span<const fs::path> folders) {
   }
   if (result.runs.empty()) throw InputError(result.problems.front());
   std::ranges::stable_sort(result.runs, {}, [](const Run& run) {
-    return std::tuple(run.language, run.group, run.num_householder, run.layers,
+    return std::tuple(run.kind, run.group, run.num_householder, run.layers,
                       !run.negative_eigenvalues, run.model, run.seed);
   });
   return result;

@@ -93,7 +93,7 @@ std::string language_table(const std::vector<Run>& runs) {
   std::vector<std::string> rows;
   for (const PaperRow& row : paper_rows()) rows.emplace_back(row.model);
   for (const Run& run : runs) {
-    if (!run.language) continue;
+    if (run.kind != TaskKind::kFormalLanguage) continue;
     const std::string name = row_name(run.model);
     if (std::ranges::find(rows, name) == rows.end()) rows.push_back(name);
     add_score(measured[name][run.group], run);

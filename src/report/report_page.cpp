@@ -8,10 +8,13 @@
 #include "nn/model_size.h"
 #include "report/chart.h"
 #include "report/languages.h"
+#include "report/text_runs.h"
 #include "report/verdict.h"
 
 namespace dp::report {
 namespace {
+
+std::string hidden_if(bool none) { return none ? " hidden" : ""; }
 
 std::vector<ChartVariant> variants(const std::vector<Chart>& charts) {
   std::vector<ChartVariant> result;
@@ -20,11 +23,56 @@ std::vector<ChartVariant> variants(const std::vector<Chart>& charts) {
   return result;
 }
 
-std::string verdicts(const std::vector<Group>& groups, const std::vector<Group>& languages) {
+// Runs by what they learn.
+struct Kinds {
+  std::vector<Group> word_problems, languages, texts;
+};
+
+std::string verdicts(const Kinds& kinds) {
   std::vector<std::string> sentences;
-  for (const Group& group : groups) sentences.push_back(verdict(group));
-  for (const Group& group : languages) sentences.push_back(language_verdict(group));
+  for (const Group& group : kinds.word_problems) sentences.push_back(verdict(group));
+  for (const Group& group : kinds.languages) sentences.push_back(language_verdict(group));
+  for (const Group& group : kinds.texts)
+    for (std::string& sentence : text_verdicts(group)) sentences.push_back(std::move(sentence));
   return paragraphs(sentences);
+}
+
+struct Titles {
+  const char *title, *heading;
+};
+
+Titles titles(const Kinds& kinds) {
+  if (kinds.word_problems.empty() && kinds.languages.empty() && !kinds.texts.empty())
+    return {"DeltaProduct: language models", "Language models"};
+  if (kinds.word_problems.empty() && kinds.texts.empty() && !kinds.languages.empty())
+    return {"DeltaProduct: formal languages", "Formal languages"};
+  return {"DeltaProduct: state tracking", "State tracking with DeltaProduct"};
+}
+
+std::string add_all(ChartList& charts, const std::vector<std::vector<Chart>>& places) {
+  std::string text;
+  for (const std::vector<Chart>& chart : places) text += charts.add(variants(chart));
+  return text;
+}
+
+// Of language models: how they learnt, and how they do beyond the length that they learnt with.
+Parts text_parts(const std::vector<Group>& groups, const std::vector<Run>& runs,
+                 ChartList& charts) {
+  std::string learning, ranks;
+  for (const Group& group : groups) {
+    learning += "<div class=\"grid wide\">\n";
+    for (const Chart& chart : text_training_charts(group))
+      learning += charts.add(variants({chart}));
+    learning += add_all(charts, position_charts(group)) + "</div>\n";
+    ranks += "<div class=\"grid\">\n" + add_all(charts, rank_charts(group)) + "</div>\n";
+  }
+  const std::string choices = rank_choices(groups);
+  return {{"no_texts", hidden_if(groups.empty())},
+          {"text_table", groups.empty() ? "" : text_table(groups, runs)},
+          {"text_charts", learning},
+          {"no_ranks", hidden_if(choices.empty())},
+          {"rank_choices", choices},
+          {"rank_charts", ranks}};
 }
 
 std::string problems(const Runs& runs) {
@@ -100,8 +148,9 @@ std::string settings(const Run& run, const std::string& name, size_t index) {
 }  // namespace
 
 std::string make_page(const Runs& runs, const WebFiles& files) {
-  const std::vector<Group> groups = group_runs(runs.runs),
-                           languages = group_runs(runs.runs, /*languages=*/true);
+  const Kinds kinds = {group_runs(runs.runs), group_runs(runs.runs, TaskKind::kFormalLanguage),
+                       group_runs(runs.runs, TaskKind::kText)};
+  const auto& [groups, languages, texts] = kinds;
   const std::string place = common_directory(runs.runs);
   ChartList charts;
   std::string by_length, accuracy, training, table, details;
@@ -116,24 +165,27 @@ std::string make_page(const Runs& runs, const WebFiles& files) {
   }
   for (size_t i = 0; i < runs.runs.size(); ++i) {
     const std::string name = runs.runs[i].name.substr(place.size());
-    table += table_row(runs.runs[i], name, i);
+    if (runs.runs[i].kind != TaskKind::kText) table += table_row(runs.runs[i], name, i);
     details += settings(runs.runs[i], name, i);
   }
-  const auto hidden_if = [](bool none) { return std::string(none ? " hidden" : ""); };
-  const Parts parts = {
-      {"verdicts", verdicts(groups, languages)},
+  const Titles names = titles(kinds);
+  Parts parts = {
+      {"heading", names.heading},
+      {"verdicts", verdicts(kinds)},
       {"problems", problems(runs)},
       {"no_languages", hidden_if(languages.empty())},
       {"language_table", language_table(runs.runs)},
       {"language_charts", by_length},
       {"no_word_problems", hidden_if(groups.empty())},
       {"accuracy", accuracy},
+      {"no_training", hidden_if(groups.empty() && languages.empty())},
       {"training", training},
       {"place",
        place.empty() ? "" : "<p class=\"note\">Directories below " + html(place) + "</p>\n"},
       {"runs", table},
       {"settings", details}};
-  return put_together(files, "DeltaProduct: state tracking", files.report, parts, charts);
+  parts.merge(text_parts(texts, runs.runs, charts));
+  return put_together(files, names.title, files.report, parts, charts);
 }
 
 }  // namespace dp::report

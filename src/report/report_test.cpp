@@ -37,7 +37,7 @@ Run run_of(const std::string& group, int64_t n, uint64_t seed,
 Run language_run(const std::string& task, const std::string& model, uint64_t seed, double at_40,
                  double at_256) {
   Run run = run_of(task, 1, seed, {{40, 0.5, 0.5, at_40}, {256, 0.5, 0.5, at_256}});
-  run.language = true;
+  run.kind = TaskKind::kFormalLanguage;
   run.model = run.traits[kTraitModel] = model;
   run.traits[kTraitEigenvalues] = "";
   run.training_length = 40;
@@ -212,7 +212,7 @@ TEST(Languages, StandBesideThePaper) {
       << "the means";
   EXPECT_NE(table.find("DeltaProduct<sub>2</sub> [0,1]</td>"), std::string::npos);
 
-  const std::vector<Group> groups = group_runs(runs, true);
+  const std::vector<Group> groups = group_runs(runs, TaskKind::kFormalLanguage);
   ASSERT_EQ(groups.size(), 3u);
   EXPECT_EQ(group_runs(runs).size(), 1u);
   EXPECT_EQ(language_verdict(groups[2]),

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "report/text_results.h"
+
 namespace dp {
 struct RunConfig;
 }
@@ -16,7 +18,11 @@ namespace dp::report {
 struct TrainingStep {
   int64_t step = 0, length = 0;
   double loss = 0, accuracy = 0;
+  int64_t tokens = 0;  // until its end; 0: unknown
 };
+
+/// Word problems ask at every token; formal languages, of the paper's table on the Chomsky hierarchy, once.
+enum class TaskKind { kWordProblem, kFormalLanguage, kText };
 
 /// Of sequences of one length: the share that is right everywhere, and the share of right answers.
 struct LengthAccuracy {
@@ -26,10 +32,10 @@ struct LengthAccuracy {
 };
 
 struct Run {
-  std::string name;       // its directory, as it was found
-  std::string group;      // of a word problem; otherwise the task
-  std::string model;      // model_name() of io/model_name.h
-  bool language = false;  // a task that asks once, of the paper's table on the Chomsky hierarchy
+  std::string name;   // its directory, as it was found
+  std::string group;  // of a word problem; the data of a language model; otherwise the task
+  std::string model;  // model_name() of io/model_name.h
+  TaskKind kind = TaskKind::kWordProblem;
   int64_t num_householder = 1, layers = 1;
   bool negative_eigenvalues = false;
   uint64_t seed = 0;
@@ -51,6 +57,7 @@ struct Run {
   /// From eval.json, or else the last evaluation during training; ascending.
   std::vector<LengthAccuracy> lengths;
   bool tested = false;  // there was an eval.json
+  TextResults text;     // of a language model, which has none of the accuracies above
 
   /// Of sequences of this length, if that was measured.
   std::optional<double> sequence_accuracy(int64_t length) const;
@@ -77,7 +84,7 @@ std::string train_command(const RunConfig& config, const std::string& out);
 std::string shell_quote(const std::string& word);
 
 /// The words of Run::traits. The first tells models apart: "n = 2" of a word problem, "DeltaProduct_2 [-1,1]"
-/// of a task that asks once, where the eigenvalues need no words of their own.
+/// of other tasks, where the eigenvalues need no words of their own.
 std::vector<std::string> traits(const RunConfig& config);
 inline constexpr size_t kTraitModel = 0, kTraitLayers = 1, kTraitEigenvalues = 2;
 

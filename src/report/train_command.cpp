@@ -41,6 +41,9 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   } else if (const auto* parity = std::get_if<ParityOptions>(&config.task)) {
     set("--min-length", parity->min_length);
     command += parity->every_token ? " --answers every" : " --answers end";
+  } else if (const auto* text = std::get_if<TextOptions>(&config.task)) {
+    command += " --data " + shell_quote(text->data);
+    if (text->reset_at_documents) command += " --reset-at-documents";
   } else {
     set("--min-length", std::get<ModularArithmeticOptions>(config.task).min_length);
   }
@@ -60,11 +63,15 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   }
   set_unless(ModelConfig{}.initializer_range, "--init-std", model.initializer_range);
   if (model.use_forget_gate) command += " --forget-gate";
-  if (model.use_output_gate) command += " --output-gate";
+  if (model.use_output_gate)
+    command += " --output-gate";
+  else if (std::holds_alternative<TextOptions>(config.task))  // which has one by default
+    command += " --no-output-gate";
   set("--length", t.length);
   set("--steps", t.schedule.total_steps);
   set("--batch", t.batch_size);
   set_unless(int64_t{1}, "--accumulation", t.accumulation);
+  if (t.recompute) command += " --recompute";
   set("--lr", t.schedule.peak);
   set("--min-lr", t.schedule.minimum);
   set("--warmup", t.schedule.warmup_steps);
@@ -99,6 +106,7 @@ std::vector<std::string> traits(const RunConfig& config) {
   const bool curriculum = t.curriculum.first_length > 0;
   const auto* word_problem = std::get_if<WordProblemOptions>(&config.task);
   const auto* parity = std::get_if<ParityOptions>(&config.task);
+  const auto* text = std::get_if<TextOptions>(&config.task);
   const WordProblemOptions word = word_problem ? *word_problem : WordProblemOptions{};
   return {
       !word_problem                           ? model_name(model)
@@ -117,6 +125,7 @@ std::vector<std::string> traits(const RunConfig& config) {
       word.max_moved > 0 ? "moves at most " + number(word.max_moved) : "moves any number",
       number(word.tokens_per_element) + " tokens per element",
       parity && parity->every_token ? "asked at every token" : "asked at the end",
+      text && text->reset_at_documents ? "reset at documents" : "state kept between documents",
       "width " + number(model.hidden_size),
       number(model.num_heads) + " heads",
       "heads of " + number(model.head_dim),

@@ -13,7 +13,7 @@ namespace dp {
 /// test with have exactly the length of the task.
 ///
 /// Sequences are divided among splits as random_stream.h says, by length and symbols.
-class FormalLanguage : public Task {
+class FormalLanguage : public SequenceTask {
  public:
   int64_t vocab_size() const override { return pad() + 1; }
   /// Follows all other tokens.

@@ -1,8 +1,18 @@
 #include "tasks/task.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ATen.h>
 
 namespace dp {
+
+Batch Batch::rows(int64_t begin, int64_t end) const {
+  Batch part{tokens.slice(0, begin, end), targets.slice(0, begin, end), {}};
+  if (cu_seqlens) {
+    const int64_t T = tokens.size(1);
+    const at::Tensor inside = (*cu_seqlens >= begin * T).logical_and_(*cu_seqlens <= end * T);
+    part.cu_seqlens = cu_seqlens->masked_select(inside) - begin * T;
+  }
+  return part;
+}
 
 Batch Task::batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
                   const Difficulty& difficulty) const {
@@ -12,8 +22,14 @@ Batch Task::batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size
                     length);
   TORCH_CHECK_VALUE(letters >= 0 && letters <= num_letters(), "Task: letters must be 0 to ",
                     num_letters(), ", got ", letters);
+  return make_batch(split, seed, index, batch_size, difficulty);
+}
+
+Batch SequenceTask::make_batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
+                               const Difficulty& difficulty) const {
+  const auto [length, letters] = difficulty;
   const int64_t T = num_tokens(length);
-  Batch batch{at::empty({batch_size, T}, at::kLong), at::empty({batch_size, T}, at::kLong)};
+  Batch batch{at::empty({batch_size, T}, at::kLong), at::empty({batch_size, T}, at::kLong), {}};
   auto* tokens = batch.tokens.data_ptr<int64_t>();
   auto* targets = batch.targets.data_ptr<int64_t>();
   for (int64_t i = 0; i < batch_size; ++i) {

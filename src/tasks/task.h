@@ -1,8 +1,11 @@
 // What every task is: batches of tokens and of the answers due at each.
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/util/Optional.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <limits>
 
 #include "tasks/random_stream.h"
 
@@ -15,6 +18,12 @@ inline constexpr int64_t kNothingAsked = -100;
 struct Batch {
   at::Tensor tokens;   // [B,T] int64, from 0 to vocab_size()-1
   at::Tensor targets;  // [B,T] int64, the answer at each token, or kNothingAsked
+  /// [S+1] int64 from 0 to B T, each row's begin among them: where sequences of the row tokens.view({1, B * T}) begin
+  /// that know nothing of each other. None: each row is one.
+  c10::optional<at::Tensor> cu_seqlens;
+
+  /// Rows begin .. end-1.
+  Batch rows(int64_t begin, int64_t end) const;
 };
 
 /// How hard sequences are to learn from; a length alone means all symbols.
@@ -44,6 +53,14 @@ class Task {
   /// Whether each sequence has one answer, at its end. Then lengths are measured one by one; otherwise
   /// the longest sequences tell of all shorter ones too, their beginnings.
   virtual bool asks_once() const { return false; }
+  /// Whether a model is judged by its loss: of text, where nobody is always right.
+  virtual bool judged_by_loss() const { return false; }
+  /// How many sequences there are before they come again.
+  virtual int64_t num_sequences(Split, int64_t /*length*/) const {
+    return std::numeric_limits<int64_t>::max();
+  }
+  /// What turns tokens into text: a file to keep with a model. Empty: none.
+  virtual std::filesystem::path tokenizer_file() const { return {}; }
   /// The share of answers that guessing gets right.
   virtual double chance() const = 0;
   /// How many tokens T a sequence of `length` has.
@@ -56,6 +73,15 @@ class Task {
               const Difficulty& difficulty) const;
 
  protected:
+  virtual Batch make_batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
+                           const Difficulty& difficulty) const = 0;
+};
+
+/// A task that makes each of its sequences alone.
+class SequenceTask : public Task {
+ protected:
+  Batch make_batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
+                   const Difficulty& difficulty) const final;
   /// Fills one sequence: num_tokens(key.length) tokens and as many targets.
   virtual void make_sequence(const SequenceKey& key, int64_t* tokens, int64_t* targets) const = 0;
 };

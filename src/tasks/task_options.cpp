@@ -19,14 +19,15 @@ std::string task_name(const TaskOptions& options) {
                  [](const ParityOptions&) -> std::string { return "parity"; },
                  [](const ModularArithmeticOptions& arithmetic) -> std::string {
                    return arithmetic.brackets ? "mod-arith-brackets" : "mod-arith";
-                 }},
+                 },
+                 [](const TextOptions&) -> std::string { return "text"; }},
       options);
 }
 
 TaskOptions task_of_name(const std::string& name, const std::string& origin) {
   const TaskOptions all[] = {WordProblemOptions{}, ParityOptions{},
                              ModularArithmeticOptions{.brackets = false},
-                             ModularArithmeticOptions{.brackets = true}};
+                             ModularArithmeticOptions{.brackets = true}, TextOptions{}};
   std::string known;
   for (const TaskOptions& options : all) {
     if (task_name(options) == name) return options;
@@ -50,6 +51,9 @@ std::shared_ptr<const Task> make_task(const TaskOptions& options) {
                  },
                  [](const ModularArithmeticOptions& arithmetic) -> std::shared_ptr<const Task> {
                    return std::make_shared<ModularArithmetic>(arithmetic);
+                 },
+                 [](const TextOptions& text) -> std::shared_ptr<const Task> {
+                   return std::make_shared<Text>(text);
                  }},
       options);
 }

@@ -6,13 +6,15 @@
 
 #include "tasks/modular_arithmetic.h"
 #include "tasks/parity.h"
+#include "tasks/text.h"
 #include "tasks/word_problem.h"
 
 namespace dp {
 
-using TaskOptions = std::variant<WordProblemOptions, ParityOptions, ModularArithmeticOptions>;
+using TaskOptions =
+    std::variant<WordProblemOptions, ParityOptions, ModularArithmeticOptions, TextOptions>;
 
-/// "word-problem", "parity", "mod-arith", "mod-arith-brackets".
+/// "word-problem", "parity", "mod-arith", "mod-arith-brackets", "text".
 std::string task_name(const TaskOptions& options);
 /// With default options. Throws InputError for an unknown name, which begins with `origin`.
 TaskOptions task_of_name(const std::string& name, const std::string& origin);

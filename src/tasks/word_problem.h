@@ -39,7 +39,7 @@ struct WordProblemOptions {
 /// Sequences are divided among splits as random_stream.h says, by their elements alone: a test is
 /// disjoint from training even if that had another alphabet or another P, as long as alphabet and length
 /// make a space that is divided.
-class WordProblem final : public Task {
+class WordProblem final : public SequenceTask {
  public:
   /// Throws InputError that names the option and its range.
   explicit WordProblem(const WordProblemOptions& options);

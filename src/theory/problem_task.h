@@ -6,7 +6,7 @@
 namespace dp::theory {
 
 /// Symbols drawn with equal probability; the target at each is the automaton's state.
-class ProblemTask final : public Task {
+class ProblemTask final : public SequenceTask {
  public:
   explicit ProblemTask(Problem problem) : problem_(std::move(problem)) {}
 

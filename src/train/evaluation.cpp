@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "train/batch_loss.h"
 
 namespace dp {
 
@@ -57,7 +60,7 @@ std::vector<EvalReport> evaluate_lengths(const LanguageModel& model, const Task&
   std::vector<EvalReport> reports;
   for (const int64_t length : lengths) {
     const double right = evaluate(model, task, length, options).by_position.back();
-    reports.push_back({length, right, right, (right - task.chance()) / (1 - task.chance())});
+    reports.push_back({length, right, right, (right - task.chance()) / (1 - task.chance()), {}});
   }
   return reports;
 }
@@ -66,7 +69,36 @@ std::vector<EvalReport> reports_at(const Accuracy& accuracy, const std::vector<i
   std::vector<EvalReport> reports;
   for (const int64_t length : lengths)
     reports.push_back(
-        {length, accuracy.sequence_accuracy(length), accuracy.token_accuracy(length), {}});
+        {length, accuracy.sequence_accuracy(length), accuracy.token_accuracy(length), {}, {}});
+  return reports;
+}
+
+std::vector<EvalReport> evaluate_losses(const LanguageModel& model, const Task& task,
+                                        const std::vector<int64_t>& lengths,
+                                        const EvaluationOptions& options) {
+  const c10::InferenceMode inference;
+  std::vector<EvalReport> reports;
+  for (const int64_t length : lengths) {
+    const int64_t sequences =
+        std::min(options.sequences, task.num_sequences(options.split, length));
+    double loss = 0, asked = 0, right = 0;
+    for (int64_t done = 0; done < sequences; done += options.batch_size) {
+      const Batch whole =
+          task.batch(options.split, options.seed, static_cast<uint64_t>(done / options.batch_size),
+                     options.batch_size, length);
+      const Batch batch = whole.rows(0, std::min(options.batch_size, sequences - done));
+      const auto count = (batch.targets != kNothingAsked).sum().item<double>();
+      if (count == 0) continue;
+      const LinearCrossEntropyOutput output = loss_of(model, batch);
+      loss += count * output.loss.item<double>();
+      right += (output.predicted == batch.targets.flatten()).sum().item<double>();
+      asked += count;
+    }
+    EvalReport& report = reports.emplace_back();
+    report.length = length;
+    report.token_accuracy = asked > 0 ? right / asked : 0;
+    report.loss = asked > 0 ? loss / asked : 0;
+  }
   return reports;
 }
 
@@ -76,9 +108,14 @@ std::vector<int64_t> default_lengths(const Task& task) {
 }
 
 nlohmann::ordered_json to_json(const EvalReport& report) {
-  nlohmann::ordered_json row = {{"length", report.length},
-                                {"sequence_accuracy", report.sequence_accuracy},
-                                {"token_accuracy", report.token_accuracy}};
+  nlohmann::ordered_json row = {{"length", report.length}};
+  if (report.loss) {
+    row["loss"] = *report.loss;
+    row["perplexity"] = std::exp(*report.loss);
+  } else {
+    row["sequence_accuracy"] = report.sequence_accuracy;
+  }
+  row["token_accuracy"] = report.token_accuracy;
   if (report.scaled_accuracy) row["scaled_accuracy"] = *report.scaled_accuracy;
   return row;
 }

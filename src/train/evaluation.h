@@ -26,7 +26,9 @@ struct EvalReport {
   int64_t length = 0;
   double sequence_accuracy = 0, token_accuracy = 0;
   /// 0: as good as guessing, 1: always right. Of tasks that ask once.
-  std::optional<double> scaled_accuracy;
+  std::optional<double> scaled_accuracy = {};
+  /// In nats per answer. Of tasks that are judged by it, which have no sequence_accuracy.
+  std::optional<double> loss = {};
 };
 
 struct EvaluationOptions {
@@ -46,10 +48,16 @@ std::vector<EvalReport> evaluate_lengths(const LanguageModel& model, const Task&
 /// At each of `lengths`, from what was found with sequences at least as long.
 std::vector<EvalReport> reports_at(const Accuracy& accuracy, const std::vector<int64_t>& lengths);
 
+/// Loss and token accuracy at each of `lengths`, of a task that is judged by its loss: each from sequences of that
+/// length, or from all if there are fewer.
+std::vector<EvalReport> evaluate_losses(const LanguageModel& model, const Task& task,
+                                        const std::vector<int64_t>& lengths,
+                                        const EvaluationOptions& options);
+
 /// Lengths to test at if nobody says: the paper's.
 std::vector<int64_t> default_lengths(const Task& task);
 
-/// {"length", "sequence_accuracy", "token_accuracy", "scaled_accuracy"}, the last where there is one.
+/// {"length", "sequence_accuracy", "token_accuracy", "scaled_accuracy", "loss", "perplexity"}, where there are.
 nlohmann::ordered_json to_json(const EvalReport& report);
 
 /// Over all lengths; none where there are no scaled accuracies.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -41,6 +42,14 @@ void replace_directory(const fs::path& target, const std::function<void(const fs
   flush_directory(target.parent_path());
 }
 
+// What goes with every model of a run.
+void write_companions(const Task& task, const std::string& settings, const fs::path& directory) {
+  write_file_atomically(directory / "run.json", settings);
+  if (const fs::path tokenizer = task.tokenizer_file(); !tokenizer.empty())
+    fs::copy_file(tokenizer, directory / tokenizer.filename(),
+                  fs::copy_options::overwrite_existing);
+}
+
 class Checkpoints {
  public:
   Checkpoints(fs::path folder, int64_t keep) : folder_(std::move(folder)), keep_(keep) {}
@@ -56,7 +65,7 @@ class Checkpoints {
     std::snprintf(name, sizeof name, "step-%09ld", trainer.progress().step);
     replace_directory(folder_ / name, [&](const fs::path& directory) {
       trainer.save(directory);
-      write_file_atomically(directory / "run.json", settings);
+      write_companions(trainer.task(), settings, directory);
     });
     const std::vector<fs::path> all = list();
     for (size_t i = 0; i + static_cast<size_t>(std::max<int64_t>(1, keep_)) < all.size(); ++i)
@@ -83,6 +92,7 @@ double headline(const ordered_json& evaluation) {
     EvalReport& report = reports.emplace_back();
     report.length = row.value("length", int64_t{0});
     report.sequence_accuracy = row.value("sequence_accuracy", -1.0);
+    if (row.contains("loss")) report.loss = row.value("loss", 0.0);
     if (row.contains("scaled_accuracy"))
       report.scaled_accuracy = row.value("scaled_accuracy", -1.0);
   }
@@ -116,7 +126,7 @@ class Metrics {
 
  private:
   std::ofstream stream_;
-  double best_ = -1;
+  double best_ = headline(std::vector<EvalReport>());
 };
 
 std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& trainer) {
@@ -126,6 +136,8 @@ std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& tra
   options.split = Split::kValidation;
   options.seed = config.training.seed;
   options.sequences = config.eval_sequences;
+  if (trainer.task().judged_by_loss())
+    return evaluate_losses(trainer.model(), trainer.task(), lengths, options);
   if (trainer.task().asks_once())
     return evaluate_lengths(trainer.model(), trainer.task(), lengths, options);
   return reports_at(
@@ -138,7 +150,8 @@ std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& tra
 double headline(const std::vector<EvalReport>& reports) {
   if (const std::optional<double> mean = mean_scaled_accuracy(reports)) return *mean;
   const auto longest = std::ranges::max_element(reports, {}, &EvalReport::length);
-  return longest == reports.end() ? -1 : longest->sequence_accuracy;
+  if (longest == reports.end()) return -std::numeric_limits<double>::infinity();
+  return longest->loss ? -*longest->loss : longest->sequence_accuracy;
 }
 
 RunEnd run_training(const RunConfig& config, const fs::path& directory, bool resume,
@@ -148,8 +161,8 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
                      " is not empty, expected a new directory; --resume goes on with a run");
   fs::create_directories(directory);
   const std::string settings = to_json(config);
-  write_file_atomically(directory / "run.json", settings);
   Trainer trainer(config.model, make_task(config), config.training);
+  write_companions(trainer.task(), settings, directory);
   const Checkpoints checkpoints(directory / "checkpoints", config.keep_checkpoints);
   if (const std::optional<fs::path> latest = checkpoints.latest()) trainer.load(*latest);
   Metrics metrics(directory / "metrics.jsonl", trainer.progress().step);
@@ -180,7 +193,7 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
       best = headline(report.evaluation);
       replace_directory(directory / "best", [&](const fs::path& folder) {
         save_model(trainer.model(), folder);
-        write_file_atomically(folder / "run.json", settings);
+        write_companions(trainer.task(), settings, folder);
       });
     }
     const bool reached = config.stop_at > 0 && headline(report.evaluation) >= config.stop_at;

@@ -35,8 +35,8 @@ RunConfig read_run_config(const std::filesystem::path& directory);
 /// Throws InputError for options that the task does not have, and for lengths that are too short for it.
 std::shared_ptr<const Task> make_task(const RunConfig& config);
 
-/// What a run is judged by: the mean scaled accuracy of a task that asks once, otherwise the sequence
-/// accuracy at the longest length; -1 of nothing.
+/// What a run is judged by, the more the better: the mean scaled accuracy of a task that asks once, otherwise at the
+/// longest length the sequence accuracy, or minus the loss where that is what counts; minus infinity of nothing.
 double headline(const std::vector<EvalReport>& reports);
 
 struct RunReport {
@@ -54,6 +54,7 @@ enum class RunEnd { kFinished, kReachedTarget, kStopped };
 ///   config.json model.safetensors   the model at the end
 ///   run.json                        the settings
 ///   metrics.jsonl                   a line per step and evaluation
+///   tokenizer.json, ...             of text, the one of its data; also beside each model below
 ///   best/                           the model with the best evaluation, the last of equals
 ///   checkpoints/step-N/             to go on from; the last few
 /// A checkpoint is there whole or not at all. With `resume`, goes on from the last one (from the start if

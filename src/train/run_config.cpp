@@ -24,6 +24,9 @@ void each_task_option(Options& options, const Field& field) {
   } else if (auto* parity = std::get_if<ParityOptions>(&options)) {
     field("min_length", parity->min_length);
     field("every_token", parity->every_token);
+  } else if (auto* text = std::get_if<TextOptions>(&options)) {
+    field("data", text->data);
+    field("reset_at_documents", text->reset_at_documents);
   } else {
     field("min_length", std::get<ModularArithmeticOptions>(options).min_length);
   }
@@ -47,6 +50,7 @@ std::string to_json(const RunConfig& config) {
         {"batch_size", t.batch_size},
         {"length", t.length},
         {"accumulation", t.accumulation},
+        {"recompute", t.recompute},
         {"learning_rate", t.schedule.peak},
         {"min_learning_rate", t.schedule.minimum},
         {"warmup_steps", t.schedule.warmup_steps},
@@ -95,6 +99,8 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
     take("training", "batch_size", t.batch_size);
     take("training", "length", t.length);
     take("training", "accumulation", t.accumulation);
+    if (json.at("training").contains("recompute"))  // runs of older versions have none
+      take("training", "recompute", t.recompute);
     take("training", "learning_rate", t.schedule.peak);
     take("training", "min_learning_rate", t.schedule.minimum);
     take("training", "warmup_steps", t.schedule.warmup_steps);

@@ -98,9 +98,9 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
   if (!object.is_object()) throw InputError(file + ": expected a JSON object");
   for (const auto& [name, value] : object.items())
     if (name != "task" && name != "base" && name != "grid" && name != "overrides" &&
-        name != "evaluate" && name != "comment")
-      reader.fail(name,
-                  "task, base, grid, overrides, evaluate or comment: there is no other field");
+        name != "evaluate" && name != "comment" && name != "jobs")
+      reader.fail(
+          name, "task, base, grid, overrides, evaluate, jobs or comment: there is no other field");
   Sweep sweep;
   const json base = reader.object(object, "base"), grid = reader.object(object, "grid");
   const json task = object.value("task", json("word-problem"));
@@ -143,10 +143,14 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
         reader.fail("evaluate.lengths", "a list of at least one length");
     }
     if (evaluate.contains("sequences")) evaluate["sequences"].get_to(sweep.eval_sequences);
+    if (evaluate.contains("rank-every")) evaluate["rank-every"].get_to(sweep.eval_rank_every);
   } catch (const json::exception&) {
     reader.fail("evaluate",
-                "an object with lengths (a list of integers) and sequences (an integer)");
+                "an object with lengths (a list of integers), sequences and rank-every (integers)");
   }
+  const json jobs = object.value("jobs", json(0));
+  if (!jobs.is_number_integer() || jobs.get<int>() < 0) reader.fail("jobs", "an integer from 0 on");
+  sweep.jobs = jobs.get<int>();
   return sweep;
 }
 

@@ -16,6 +16,7 @@ struct SweepRun {
 };
 
 /// The file, in JSON:
+///   "jobs"       runs at a time, each with its share of the cores; by default as many as there are cores
 ///   "task"       what follows `dp train`, if it does not vary: "word-problem"
 ///   "base"       options that all runs share: {"length": 128, "lr": 0.001}
 ///   "grid"       options with a list of values each, a run for every combination: {"seed": [0, 1],
@@ -24,12 +25,14 @@ struct SweepRun {
 ///                "eigenvalues": "0,1"}]}
 ///   "overrides"  [{"match": {"group": ["S4", "A5"]}, "set": {"steps": 9000}}, ...], later ones win;
 ///                task and model can be matched like options
-///   "evaluate"   {"lengths": [128, 512], "sequences": 512}
+///   "evaluate"   {"lengths": [128, 512], "sequences": 512}, and of text "rank-every": options of `dp eval`
 /// A flag such as forget-gate has the value true or false.
 struct Sweep {
   std::vector<SweepRun> runs;
+  int jobs = 0;                       // 0: as many as there are cores
   std::vector<int64_t> eval_lengths;  // empty: as dp eval has them for the task
   int64_t eval_sequences = 512;
+  int64_t eval_rank_every = 0;
 };
 
 /// Throws InputError that names the file and the field.

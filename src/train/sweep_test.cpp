@@ -21,7 +21,8 @@ TEST(Sweep, HasARunForEveryCombination) {
     "grid": {"group": ["S3", "S4"], "num-householder": [1, 2], "seed": [0, 1, 2]},
     "overrides": [{"match": {"group": ["S4"]}, "set": {"steps": 9000}},
                   {"match": {"group": "S4", "seed": 2}, "set": {"steps": 5, "lr": 0.5}}],
-    "evaluate": {"lengths": [64], "sequences": 10}})",
+    "jobs": 3,
+    "evaluate": {"lengths": [64], "sequences": 10, "rank-every": 16}})",
                                   "f");
   EXPECT_EQ(sweep.runs.size(), 12u);
   std::set<std::string> names;
@@ -37,6 +38,8 @@ TEST(Sweep, HasARunForEveryCombination) {
   EXPECT_TRUE(names.contains("group=S4,num-householder=2,seed=1"));
   EXPECT_EQ(sweep.eval_lengths, std::vector<int64_t>{64});
   EXPECT_EQ(sweep.eval_sequences, 10);
+  EXPECT_EQ(sweep.eval_rank_every, 16);
+  EXPECT_EQ(sweep.jobs, 3);
 }
 
 TEST(Sweep, TasksAndModelsVary) {
@@ -92,13 +95,14 @@ TEST(Sweep, RefusesWrongFieldsByName) {
             "f.json: field 'grid' must be without repetitions: two runs would be called 'seed=1'");
   EXPECT_EQ(error_of(R"({"grid": {"task": ["parity", "arithmetic"]}})"),
             "f.json: task is 'arithmetic', expected one of 'word-problem', 'parity', 'mod-arith', "
-            "'mod-arith-brackets'");
+            "'mod-arith-brackets', 'text'");
   EXPECT_EQ(error_of(R"({"gird": {}})"),
-            "f.json: field 'gird' must be task, base, grid, overrides, evaluate or comment: there "
-            "is no other field");
+            "f.json: field 'gird' must be task, base, grid, overrides, evaluate, jobs or "
+            "comment: there is no other field");
   EXPECT_EQ(error_of(R"({"evaluate": {"lengths": "all"}})"),
-            "f.json: field 'evaluate' must be an object with lengths (a list of integers) and "
-            "sequences (an integer)");
+            "f.json: field 'evaluate' must be an object with lengths (a list of integers), "
+            "sequences and rank-every (integers)");
+  EXPECT_EQ(error_of(R"({"jobs": -1})"), "f.json: field 'jobs' must be an integer from 0 on");
 }
 
 }  // namespace

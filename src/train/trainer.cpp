@@ -16,6 +16,7 @@
 #include "io/safetensors.h"
 #include "io/tensors.h"
 #include "nn/pretrained.h"
+#include "train/batch_loss.h"
 
 namespace dp {
 namespace {
@@ -90,13 +91,14 @@ StepReport Trainer::step() {
   double right = 0;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t begin = sequences * part / parts, end = sequences * (part + 1) / parts;
-    const at::Tensor targets = batch.targets.slice(0, begin, end);
-    const LinearCrossEntropyOutput output = model_.loss(
-        model_.features(batch.tokens.slice(0, begin, end)), targets, options_.label_smoothing);
-    const double share = (targets != kNothingAsked).sum().item<double>() / asked;
+    const Batch rows = batch.rows(begin, end);
+    const double share = (rows.targets != kNothingAsked).sum().item<double>() / asked;
+    if (share == 0) continue;
+    const LinearCrossEntropyOutput output =
+        loss_of(model_, rows, options_.label_smoothing, options_.recompute);
     torch::autograd::backward({parts == 1 ? output.loss : output.loss * share}, {});
     report.loss += share * output.loss.item<double>();
-    right += (output.predicted == targets.flatten()).sum().item<double>();
+    right += (output.predicted == rows.targets.flatten()).sum().item<double>();
   }
   report.loss -= smallest_loss(options_.label_smoothing, model_.config().vocab_size);
   report.accuracy = right / asked;

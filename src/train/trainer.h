@@ -33,6 +33,7 @@ struct TrainerOptions {
       64;                // sequences of the full length per step; shorter ones are more in number
   int64_t length = 128;  // of sequences; training never sees longer ones
   int64_t accumulation = 1;  // parts that a batch is computed in
+  bool recompute = false;    // activations, in the backward pass: less memory, more time
   Curriculum curriculum;
   uint64_t seed = 0;  // of the weights and of the data
 };

@@ -105,8 +105,9 @@ TEST(Trainer, LearnsParity) {
   EXPECT_GT(*reports[0].scaled_accuracy, 0.9);
   EXPECT_DOUBLE_EQ(headline(reports),
                    (*reports[0].scaled_accuracy + *reports[1].scaled_accuracy) / 2);
-  EXPECT_EQ(headline({}), -1);
-  EXPECT_EQ(headline({{16, 0.25, 1, {}}, {64, 0.5, 1, {}}, {32, 0.75, 1, {}}}), 0.5);
+  EXPECT_EQ(headline({}), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(headline({{16, 0.25, 1}, {64, 0.5, 1}, {32, 0.75, 1}}), 0.5);
+  EXPECT_EQ(headline({{16, 0, 1, {}, 3.5}, {64, 0, 1, {}, 2.5}}), -2.5);
 }
 
 TEST(Trainer, PartsOfABatchAddUp) {
@@ -235,7 +236,7 @@ TEST(RunConfig, RefusesWhatCannotBe) {
       "f: field 'task.group' is missing or of another type");
   EXPECT_EQ(refusal([] { parse_run_config(R"({"task": {"name": "chess"}})", "f"); }),
             "f: task is 'chess', expected one of 'word-problem', 'parity', 'mod-arith', "
-            "'mod-arith-brackets'");
+            "'mod-arith-brackets', 'text'");
   RunConfig run = small_run();
   run.task = ModularArithmeticOptions{};
   run.eval_lengths = {40, 2};

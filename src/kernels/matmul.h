@@ -1,0 +1,14 @@
+// Products of a matrix with some dozens of vectors: a step of decoding for many sequences at once.
+#pragma once
+#include <cstddef>
+
+#include "base/executor.h"
+
+namespace dp {
+
+/// y[m,o] = sum_i x[m,i] weight[o,i] in float32, for x [M,I], weight [O,I] and y [M,O], all dense.
+/// Weights need only the alignment of one element. A row of y depends on its own row of x and not on M.
+void matmul(const float* x, const float* weight, size_t M, size_t I, size_t O, float* y,
+            Executor& executor);
+
+}  // namespace dp

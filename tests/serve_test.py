@@ -1,0 +1,594 @@
+#!/usr/bin/env python3
+"""A real server and real clients: serve_test.py PATH_TO_DP [NODE_MODULES] [unittest arguments].
+
+With DP_SCREENSHOTS=DIR, pictures of the playground are left there."""
+import concurrent.futures
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from tiny_model import make_model
+
+DP = sys.argv.pop(1)
+MODULES = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 and os.path.isdir(sys.argv[1]) else None
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SCRIPT = pathlib.Path(__file__).resolve().with_name("playground_test.mjs")
+FOLDER = pathlib.Path(tempfile.mkdtemp())
+MODEL = make_model(FOLDER / "tiny")
+unittest.addModuleCleanup(shutil.rmtree, FOLDER)
+
+
+class Server:
+    """`dp serve` in a process of its own."""
+
+    def __init__(self, *options, env=None, model=MODEL):
+        self.process = subprocess.Popen([DP, "serve", str(model), "--port", "0", "--threads", "1", *map(str, options)],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(env or {})})
+        line = self.process.stdout.readline()
+        if "serving" not in line:
+            raise RuntimeError(f"no server: {line}{self.process.stderr.read()}")
+        self.port = int(line.rsplit(":", 1)[1])
+
+    def request(self, method, path, body=None, headers=None, timeout=60):
+        """Status, headers and content of an answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            return response.status, dict(response.getheaders()), response.read()
+        finally:
+            connection.close()
+
+    def complete(self, expect=200, headers=None, **fields):
+        status, _, content = self.request("POST", "/v1/completions", json.dumps(fields),
+                                          {"Content-Type": "application/json", **(headers or {})})
+        assert status == expect, (status, content)
+        return json.loads(content)
+
+    def stream(self, buffer=None, **fields):
+        """Events of a stream, decoded, as they come. With `buffer`, the system takes so many bytes ahead of the reader."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.connect()
+        if buffer:
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        connection.request("POST", "/v1/completions", json.dumps({**fields, "stream": True}))
+        done = False
+        with connection.getresponse() as response:
+            assert response.status == 200, response.read()
+            assert response.getheader("Content-Type") == "text/event-stream"
+            for line in response:
+                line = line.rstrip(b"\n")
+                if not line:
+                    continue
+                assert line.startswith(b"data: ") and not done, line
+                done = line == b"data: [DONE]"
+                if not done:
+                    yield json.loads(line[6:])
+        assert done
+
+    def metric(self, name, absent=None):
+        text = self.request("GET", "/metrics")[2].decode()
+        found = re.search(rf"(?m)^{re.escape(name)} (\S+)$", text)
+        if not found and absent is not None:
+            return absent
+        return float(found[1])
+
+    def raw(self, content, shut=False, timeout=30):
+        """Bytes out, all bytes in."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as connection:
+            connection.sendall(content)
+            if shut:
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while part := connection.recv(65536):
+                answer += part
+            return answer
+
+    def wait_until(self, condition, seconds=60):
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError("waited in vain")
+            time.sleep(0.02)
+
+    def stop(self, expect=0):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(60)
+        finally:
+            error = self.close()
+        assert self.process.returncode == expect, (self.process.returncode, error)
+
+
+    def close(self):
+        """What it had to say."""
+        self.process.kill()
+        self.process.wait()
+        error = "" if self.process.stderr.closed else self.process.stderr.read()
+        self.process.stdout.close(), self.process.stderr.close()
+        return error
+
+
+class Case(unittest.TestCase):
+    def serve(self, *options, **more):
+        server = Server(*options, **more)
+        self.addCleanup(server.close)
+        return server
+
+    def assert_error(self, content, kind, param=None, *texts):
+        error = json.loads(content)["error"]
+        self.assertEqual(set(error), {"message", "type", "param", "code"})
+        self.assertEqual((error["type"], error["param"]), (kind, param), error)
+        self.assertNotIn("\n", error["message"])
+        for text in texts:
+            self.assertIn(text, error["message"])
+
+
+class Completions(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.addClassCleanup(cls.server.stop)
+
+    def test_text_tokens_and_usage(self):
+        answer = self.server.complete(prompt="hello", max_tokens=12, temperature=0)
+        self.assertEqual(answer["object"], "text_completion")
+        self.assertEqual(answer["model"], "tiny")
+        self.assertTrue(answer["id"].startswith("cmpl-"))
+        self.assertEqual(answer["usage"], {"prompt_tokens": 5, "completion_tokens": 12, "total_tokens": 17})
+        choice = answer["choices"][0]
+        self.assertEqual((choice["index"], choice["logprobs"], choice["finish_reason"]), (0, None, "length"))
+        same = self.server.complete(prompt=list(b"hello"), max_tokens=12, temperature=0)
+        self.assertEqual(same["choices"], answer["choices"])
+        both = self.server.complete(prompt=[list(b"hello"), [7]], max_tokens=12, temperature=0)
+        self.assertEqual(both["choices"][0], choice)
+        self.assertEqual(both["choices"][1]["index"], 1)
+        many = self.server.complete(prompt=["hello", "x"], max_tokens=12, temperature=0, n=2)
+        self.assertEqual([c["index"] for c in many["choices"]], [0, 1, 2, 3])
+        self.assertEqual([c["text"] for c in many["choices"][:2]], [choice["text"]] * 2)
+        self.assertEqual(many["usage"]["prompt_tokens"], 6)
+        self.assertEqual(many["usage"]["completion_tokens"], 48)
+        self.assertEqual(self.server.complete(prompt="")["usage"]["prompt_tokens"], 1)  # the end of a document before
+
+    def test_the_command_line_says_the_same(self):
+        ids = list(b"hello")
+        result = subprocess.run([DP, "generate", MODEL, "--ids", " ".join(map(str, ids)), "--max-tokens", "12"],
+                                capture_output=True, text=True)
+        made = [int(token) for token in result.stdout.split()]
+        answer = self.server.complete(prompt="hello", max_tokens=12, temperature=0, logprobs=0)
+        self.assertEqual([name.encode() if not name.startswith("bytes:") else
+                          bytes.fromhex(name[6:].replace("\\x", "")) for name in answer["choices"][0]["logprobs"]["tokens"]],
+                         [bytes([token]) for token in made])
+
+    def test_seeds(self):
+        ask = dict(prompt="abc", max_tokens=20, temperature=4, top_p=0.95)
+        first = [c["text"] for c in self.server.complete(**ask, seed=5, n=3)["choices"]]
+        self.assertEqual(first, [c["text"] for c in self.server.complete(**ask, seed=5, n=3)["choices"]])
+        self.assertEqual(len(set(first)), 3)
+        self.assertNotEqual(first[0], self.server.complete(**ask, seed=99)["choices"][0]["text"])
+        self.assertEqual(len({self.server.complete(**ask)["choices"][0]["text"] for _ in range(4)}), 4)
+
+    def test_stop_strings(self):
+        whole = self.server.complete(prompt="abc", max_tokens=40, temperature=0)["choices"][0]["text"]
+        stop = whole[10:12]
+        for form in (stop, [stop, "never to be seen"]):
+            answer = self.server.complete(prompt="abc", max_tokens=40, temperature=0, stop=form, logprobs=0)
+            choice = answer["choices"][0]
+            self.assertEqual(choice["text"], whole[:whole.index(stop)])
+            self.assertEqual(choice["finish_reason"], "stop")
+            self.assertTrue(all(offset < len(choice["text"]) for offset in choice["logprobs"]["text_offset"]))
+        pieces = list(self.server.stream(prompt="abc", max_tokens=40, temperature=0, stop=stop))
+        self.assertEqual("".join(p["choices"][0]["text"] for p in pieces), whole[:whole.index(stop)])
+        self.assertEqual(pieces[-1]["choices"][0]["finish_reason"], "stop")
+
+    def test_tokens_that_end_a_text(self):
+        ask = dict(prompt="abc", max_tokens=20, temperature=0, logprobs=1)
+        whole = self.server.complete(**ask)["choices"][0]["logprobs"]
+        names = whole["tokens"]
+        at = next(i for i in range(3, 20) if names[i] not in names[:i] and len(names[i]) == 1)
+        server = self.serve(model=make_model(FOLDER / "ends", eos=[1, ord(names[at])]))
+        answer = server.complete(**ask)
+        choice = answer["choices"][0]
+        self.assertEqual(choice["finish_reason"], "stop")
+        self.assertEqual(answer["usage"]["completion_tokens"], at + 1)
+        self.assertEqual(choice["logprobs"]["tokens"], names[:at + 1])
+        events = [event["choices"][0] for event in server.stream(**ask)]
+        self.assertEqual("".join(event["text"] for event in events), choice["text"])
+        self.assertEqual([t for event in events for t in event["logprobs"]["tokens"]], names[:at + 1])
+        del ask["logprobs"]
+        self.assertEqual(server.complete(**ask)["choices"][0]["text"], choice["text"])
+        self.assertLess(len(choice["text"]), at + 1)
+
+    def test_streams_are_the_same_text(self):
+        ask = dict(prompt=["hello", "worlds"], max_tokens=30, temperature=0.9, seed=3, n=2, logprobs=2)
+        answer = self.server.complete(**ask)
+        events = list(self.server.stream(**ask, stream_options={"include_usage": True}))
+        self.assertEqual(events[-1]["usage"], answer["usage"])
+        self.assertEqual(events[-1]["choices"], [])
+        for choice in answer["choices"]:
+            mine = [e["choices"][0] for e in events[:-1] if e["choices"][0]["index"] == choice["index"]]
+            self.assertEqual("".join(c["text"] for c in mine), choice["text"])
+            self.assertEqual([c["finish_reason"] for c in mine], [None] * (len(mine) - 1) + ["length"])
+            for key in ("tokens", "token_logprobs", "text_offset", "top_logprobs"):
+                self.assertEqual([x for c in mine for x in c["logprobs"][key]], choice["logprobs"][key])
+        self.assertEqual(len({event["id"] for event in events}), 1)
+
+    def test_logprobs_and_echo(self):
+        prompt = "Some text, ä."
+        answer = self.server.complete(prompt=prompt, max_tokens=0, echo=True, logprobs=3)
+        choice, tokens = answer["choices"][0], prompt.encode()
+        self.assertEqual(choice["text"], prompt)
+        self.assertEqual(answer["usage"]["completion_tokens"], 0)
+        logprobs = choice["logprobs"]
+        self.assertEqual(len(logprobs["tokens"]), len(tokens))
+        self.assertEqual(logprobs["tokens"][0], "S")
+        self.assertEqual(logprobs["tokens"][11], "bytes:\\xc3")
+        self.assertEqual(logprobs["text_offset"][10:], [10, 11, 11, 12])
+        self.assertIsNone(logprobs["token_logprobs"][0])
+        self.assertIsNone(logprobs["top_logprobs"][0])
+        for token, value, top in list(zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"]))[1:]:
+            self.assertEqual(top[token], value)
+            self.assertGreaterEqual(len(top), 3)
+            self.assertLessEqual(value, max(top.values()))
+        # As lm-eval asks: one more token, tokens in, lists of lists.
+        again = self.server.complete(prompt=[list(tokens)], max_tokens=1, echo=True, logprobs=3, temperature=0, seed=1234)
+        again = again["choices"][0]["logprobs"]
+        for got, want in zip(again["token_logprobs"][1:-1], logprobs["token_logprobs"][1:]):
+            self.assertAlmostEqual(got, want, places=4)
+        self.assertEqual(again["token_logprobs"][-1], max(again["top_logprobs"][-1].values()))
+
+    def test_sixty_four_streams_are_each_as_alone(self):
+        prompts = [f"{i * i} bottles of {'beer ' * (i % 5)}on the wall" for i in range(64)]
+        alone = [self.server.complete(prompt=p, max_tokens=24, temperature=0)["choices"][0]["text"] for p in prompts]
+
+        def run(prompt):
+            return "".join(e["choices"][0]["text"] for e in self.server.stream(prompt=prompt, max_tokens=24, temperature=0))
+        fresh = [p + "!" for p in prompts]  # not in the prefix cache as a whole
+        with concurrent.futures.ThreadPoolExecutor(64) as pool:
+            together = list(pool.map(run, prompts + fresh))
+        self.assertEqual(together[:64], alone)
+        for prompt, text in list(zip(fresh, together[64:]))[::7]:
+            self.assertEqual(text, self.server.complete(prompt=prompt, max_tokens=24, temperature=0)["choices"][0]["text"])
+
+    def test_long_prompts_are_reused(self):
+        hits, known = self.server.metric("dp_prefix_cache_hits_total"), self.server.metric("dp_prefix_cache_tokens_total")
+        prompt = "All work and no play makes Jack a dull boy. " * 30
+        first = self.server.complete(prompt=prompt, max_tokens=10, temperature=0)
+        second = self.server.complete(prompt=prompt, max_tokens=10, temperature=0)
+        self.assertEqual(first["choices"], second["choices"])
+        self.server.complete(prompt=prompt + "And so on.", max_tokens=1)
+        self.assertEqual(self.server.metric("dp_prefix_cache_hits_total"), hits + 2)
+        self.assertEqual(self.server.metric("dp_prefix_cache_tokens_total"), known + 2 * len(prompt))
+
+    def test_wrong_requests_get_a_sentence(self):
+        for field, value in (("prompt", 5), ("prompt", []), ("prompt", [1, "a"]), ("prompt", [-1]), ("prompt", [258]),
+                             ("max_tokens", "many"), ("max_tokens", -1), ("max_tokens", 10 ** 9), ("temperature", -1),
+                             ("temperature", "x"), ("top_p", 2), ("n", 0), ("n", 1000), ("logprobs", 100), ("echo", 1),
+                             ("stream", "yes"), ("stop", 3), ("seed", "s"), ("model", 1), ("best_of", 5)):
+            with self.subTest(field=field, value=value):
+                status, headers, content = self.server.request("POST", "/v1/completions", json.dumps({"prompt": "a", field: value}))
+                self.assertEqual((status, headers["Content-Type"]), (400, "application/json"))
+                self.assert_error(content, "invalid_request_error", field)
+        for body in (b"", b"{", b"[]", b"\xff\xfe", b'{"prompt": "\xff"}', b'{"a": 1, "a": 2}', b"[" * 100000):
+            status, _, content = self.server.request("POST", "/v1/completions", body)
+            self.assertEqual(status, 400)
+            self.assert_error(content, "invalid_request_error")
+        self.server.complete(prompt="a", user="u", unknown=[1], logit_bias=None)
+
+    def test_other_paths(self):
+        self.assertEqual(self.server.request("GET", "/health")[::2], (200, b'{"status": "ok"}\n'))
+        models = json.loads(self.server.request("GET", "/v1/models")[2])
+        self.assertEqual((models["object"], models["data"][0]["id"]), ("list", "tiny"))
+        for method, path, status in (("GET", "/nothing", 404), ("POST", "/v1/chat/completions", 404), ("GET", "/v1/completions", 405),
+                                     ("POST", "/health", 405), ("DELETE", "/v1/models", 405), ("GET", "/../etc/passwd", 404),
+                                     ("PUT", "/v1/completions", 405)):
+            with self.subTest(path=path, method=method):
+                got, _, content = self.server.request(method, path, b"{}" if method in ("POST", "PUT") else None)
+                self.assertEqual(got, status)
+                self.assert_error(content, "invalid_request_error")
+        page = self.server.request("GET", "/")
+        self.assertEqual(page[1]["Content-Type"], "text/html; charset=utf-8")
+        self.assertNotIn(b"{{", page[2])
+        self.assertNotRegex(page[2], rb"https?://(?!www\.w3\.org)")
+
+    def test_metrics(self):
+        self.server.complete(prompt="abc", max_tokens=3)
+        self.server.complete(prompt=0, expect=400)
+        text = self.server.request("GET", "/metrics")[2].decode()
+        for line in text.splitlines():
+            self.assertRegex(line, r'^(# (HELP|TYPE) dp_\w+ .+|dp_\w+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [-+0-9.e]+)$')
+        for name in ('dp_requests_total{path="/v1/completions",status="200"}', 'dp_requests_total{path="/v1/completions",status="400"}',
+                     "dp_prompt_tokens_total", "dp_generated_tokens_total", "dp_request_seconds_count", "dp_step_seconds_sum",
+                     "dp_first_token_seconds_count", "dp_steps_total"):
+            self.server.wait_until(lambda: self.server.metric(name, absent=0) > 0)  # an answer is counted after it is sent
+        for name in ("dp_active_sequences", "dp_waiting_sequences"):
+            self.server.wait_until(lambda: self.server.metric(name) == 0)
+
+    def test_curl(self):
+        url = f"http://127.0.0.1:{self.server.port}/v1/completions"
+        for more in ([], ["--http1.0"], ["--compressed"], ["-H", "Transfer-Encoding: chunked"], ["-H", "Expect: 100-continue"]):
+            result = subprocess.run(["curl", "-sS", *more, "-d", '{"prompt": "abc", "max_tokens": 4}', url], capture_output=True,
+                                    text=True, timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout)["usage"]["completion_tokens"], 4)
+        result = subprocess.run(["curl", "-sSN", "-d", '{"prompt": "abc", "max_tokens": 4, "stream": true}', url],
+                                capture_output=True, text=True, timeout=60)
+        self.assertTrue(result.stdout.endswith("data: [DONE]\n\n"), result.stdout)
+
+    def test_effective_rank(self):
+        ranks = [e["x_effective_rank"] for e in self.server.stream(prompt="abcdef", max_tokens=20, x_effective_rank=4) if "x_effective_rank" in e]
+        self.assertGreaterEqual(len(ranks), 2)
+        for layers in ranks:
+            self.assertEqual([len(layer) for layer in layers], [2, 2])
+            self.assertTrue(all(1 <= rank <= 8 for layer in layers for rank in layer), layers)
+
+
+class Connections(Case):
+    def test_malformed_http(self):
+        server = self.serve("--receive-seconds", 1)
+        for content in (b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"BREW / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\r\n\r\n",
+                        b"GET /" + b"a" * 20000 + b" HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nbroken\r\n: x\r\n" + b"h" * 9000 + b": x\r\n\r\n",
+                        b"POST /v1/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\n{\"prompt\""):
+            with self.subTest(content=content[:40]):
+                answer = server.raw(content)
+                head, _, body = answer.partition(b"\r\n\r\n")
+                self.assertRegex(head, rb"^HTTP/1.1 4\d\d ")
+                self.assert_error(body, "invalid_request_error")
+        self.assertEqual(server.request("GET", "/health")[0], 200)
+
+    def test_slow_and_half_closed_clients(self):
+        server = self.serve("--receive-seconds", 4)
+        body = json.dumps({"prompt": "abc", "max_tokens": 5, "temperature": 0}).encode()
+        request = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        whole = server.raw(request, shut=True)
+        self.assertTrue(whole.startswith(b"HTTP/1.1 200"), whole)
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as slow:  # but in time
+            for i in range(0, len(request), 16):
+                slow.sendall(request[i:i + 16])
+                time.sleep(0.05)
+            self.assertTrue(slow.recv(100).startswith(b"HTTP/1.1 200"))
+        start = time.monotonic()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as trickle:  # never ends
+            trickle.sendall(b"POST /v1/completions HTTP/1.1\r\n")
+            trickle.settimeout(0.2)
+            answer = b""
+            while time.monotonic() < start + 40:
+                try:
+                    trickle.sendall(b"X: y\r\n")
+                    part = trickle.recv(1000)
+                    answer += part
+                    if not part:
+                        break
+                except TimeoutError:
+                    pass
+                except OSError:
+                    break
+            self.assertLess(time.monotonic() - start, 30)
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent:
+            self.assertEqual(silent.recv(10), b"")  # closed without a word after the time for requests
+        self.assertEqual(server.request("GET", "/health")[0], 200)
+
+    def test_who_leaves_stops_the_generation(self):
+        server = self.serve("--max-tokens", 10 ** 7)
+        stream = server.stream(prompt="abc", max_tokens=10 ** 7)
+        next(stream)
+        self.assertEqual(server.metric("dp_active_sequences"), 1)  # who has its first token is counted
+        made = server.metric("dp_generated_tokens_total")
+        server.wait_until(lambda: server.metric("dp_generated_tokens_total") > made)  # and goes on
+        self.assertEqual(server.metric("dp_active_sequences"), 1)
+        stream.close()  # and with it the connection
+        server.wait_until(lambda: server.metric("dp_active_sequences") == 0)
+        self.assertLess(server.metric("dp_generated_tokens_total"), 10 ** 7)
+
+    def test_a_reader_that_stands_still_does_not_hold_up_others(self):
+        server = self.serve("--max-tokens", 10 ** 6)
+        with socket.create_connection(("127.0.0.1", server.port)) as still:
+            still.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            body = json.dumps({"prompt": "abc", "max_tokens": 10 ** 6, "stream": True}).encode()
+            still.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            server.wait_until(lambda: server.metric("dp_active_sequences") == 1)
+            self.assertEqual(server.complete(prompt="x", max_tokens=5)["usage"]["completion_tokens"], 5)
+        server.wait_until(lambda: server.metric("dp_active_sequences") == 0)
+
+    def test_too_many_connections(self):
+        server = self.serve("--max-connections", 2, "--receive-seconds", 20)
+        held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
+        server.wait_until(lambda: server.raw(b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 503 "))
+        answer = server.raw(b"GET /health HTTP/1.1\r\n\r\n")
+        self.assertTrue(answer.startswith(b"HTTP/1.1 503 "), answer)
+        self.assert_error(answer.partition(b"\r\n\r\n")[2], "overloaded_error")
+        for connection in held:
+            connection.close()
+        server.wait_until(lambda: server.request("GET", "/health")[0] == 200)
+
+
+class Limits(Case):
+    def test_sizes(self):
+        server = self.serve("--max-body-mb", 1, "--max-prompt", 50, "--max-tokens", 20, "--max-sequences", 4)
+        status, _, content = server.request("POST", "/v1/completions", json.dumps({"prompt": "a" * (2 << 20)}))
+        self.assertEqual(status, 413)
+        self.assert_error(content, "invalid_request_error", None, "too large")
+        chunked = b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"%x\r\n" % (3 << 20) + b"a" * (3 << 20)
+        try:
+            answer = server.raw(chunked)
+            self.assertRegex(answer, rb"^HTTP/1.1 4(13|00) ")
+        except (ConnectionResetError, BrokenPipeError):
+            pass  # the answer came while this side was still sending
+        for fields, param in (({"prompt": "a" * 51}, "prompt"), ({"prompt": [5] * 51}, "prompt"), ({"max_tokens": 21}, "max_tokens"),
+                              ({"n": 5}, "n"), ({"prompt": ["a"] * 5}, "prompt")):
+            self.assertEqual(server.complete(expect=400, **fields)["error"]["param"], param)
+        self.assertEqual(server.complete(prompt="a" * 51, expect=400)["error"]["code"], "context_length_exceeded")
+        self.assertEqual(server.request("GET", "/health")[0], 200)
+
+    def test_queue(self):
+        server = self.serve("--max-queue", 1, "--max-sequences", 1, "--max-tokens", 10 ** 7)
+        stream = server.stream(prompt="abc", max_tokens=10 ** 7)
+        next(stream)
+        waiting = socket.create_connection(("127.0.0.1", server.port))
+        body = b'{"prompt": "b", "max_tokens": 10000000, "stream": true}'
+        waiting.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        server.wait_until(lambda: server.metric("dp_waiting_sequences") == 1)
+        status, headers, content = server.request("POST", "/v1/completions", b'{"prompt": "c"}')
+        self.assertEqual((status, headers["Retry-After"]), (429, "1"))
+        self.assert_error(content, "rate_limit_error")
+        waiting.close()
+        stream.close()
+        server.wait_until(lambda: server.metric("dp_active_sequences") + server.metric("dp_waiting_sequences") == 0)
+
+    def test_time(self):
+        server = self.serve("--max-seconds", 1, "--max-tokens", 10 ** 7)
+        start = time.monotonic()
+        answer = server.complete(prompt="abc", max_tokens=10 ** 7)
+        self.assertLess(time.monotonic() - start, 40)
+        self.assertLess(answer["usage"]["completion_tokens"], 10 ** 7)
+        self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+        self.assertGreater(answer["usage"]["completion_tokens"], 0)
+
+    def test_keys(self):
+        file = FOLDER / "key"
+        file.write_text("sesame 1\n")
+        for server in (self.serve("--api-key-file", file), self.serve(env={"DP_API_KEY": "sesame 1"})):
+            for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "}, {"Authorization": "sesame 1"},
+                           {"Authorization": "Bearer sesame 11"}, {"Authorization": "Bearer sesame 1sesame 1"}):
+                for method, path in (("POST", "/v1/completions"), ("GET", "/v1/models"), ("GET", "/metrics")):
+                    status, _, content = server.request(method, path, b"{}" if method == "POST" else None, header)
+                    self.assertEqual(status, 401, (header, path))
+                    self.assert_error(content, "authentication_error")
+            self.assertEqual(server.complete(prompt="a", headers={"Authorization": "Bearer sesame 1"})["usage"]["completion_tokens"], 16)
+            self.assertEqual(server.request("GET", "/health")[0], 200)
+
+    def test_command_line(self):
+        def refused(*arguments):
+            result = subprocess.run([DP, "serve", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 2, result)
+            self.assertTrue(result.stderr.startswith("dp: error: ") and result.stderr.count("\n") == 1, result.stderr)
+            return result.stderr
+        self.assertIn("nowhere", refused(FOLDER / "nowhere"))
+        self.assertIn("cannot listen", refused(MODEL, "--host", "203.0.113.77"))
+        self.assertIn("--api-key-file", refused(MODEL, "--api-key-file", FOLDER / "nothing"))
+        self.assertIn("--port", refused(MODEL, "--port", 70000))
+        other = make_model(FOLDER / "other", vocab=100)
+        self.assertIn("--tokenizer", refused(other))
+        self.assertIn("258 tokens, expected at most the model's 100", refused(other, "--tokenizer", "bytes"))
+        server = self.serve()
+        self.assertIn("cannot listen", refused(MODEL, "--port", server.port))
+
+
+class Signals(Case):
+    def test_drains(self):
+        server = self.serve("--max-tokens", 10 ** 6)
+        # An answer of more bytes than fit between server and reader: it is not over before it is read.
+        stream = server.stream(prompt="abc", max_tokens=10000, logprobs=20, buffer=1 << 16)
+        first = next(stream)["choices"][0]["text"]
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_until(lambda: server.request("GET", "/health")[0] == 503)
+        status, _, content = server.request("POST", "/v1/completions", b'{"prompt": "x"}')
+        self.assertEqual(status, 503)
+        self.assert_error(content, "overloaded_error")
+        rest = list(stream)
+        self.assertEqual(rest[-1]["choices"][0]["finish_reason"], "length")
+        self.assertGreater(len(first + "".join(e["choices"][0]["text"] for e in rest)), 1000)
+        self.assertEqual(server.process.wait(60), 0)
+
+    def test_a_second_signal_ends(self):
+        server = self.serve("--max-tokens", 10 ** 7)
+        stream = server.stream(prompt="abc", max_tokens=10 ** 7)
+        next(stream)
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_until(lambda: server.request("GET", "/health")[0] == 503)  # it has seen the first
+        self.assertIsNone(server.process.poll())
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(60), 128 + signal.SIGTERM)
+        stream.close()
+
+    def test_idle_and_interrupted(self):
+        server = self.serve()
+        server.process.send_signal(signal.SIGINT)
+        self.assertEqual(server.process.wait(60), 0)
+
+
+class Generate(Case):
+    def run_dp(self, *arguments, **more):
+        return subprocess.run([DP, "generate", MODEL, *map(str, arguments)], capture_output=True, timeout=60, **more)
+
+    def test_text(self):
+        whole = self.run_dp("-p", "hello", "--max-tokens", 20)
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.assertRegex(whole.stderr.decode(), r"^20 tokens, [0-9.]+ per second after the first\n$")
+        ids = self.run_dp("--ids", " ".join(map(str, b"hello")), "--max-tokens", 20)
+        self.assertEqual(whole.stdout, bytes(map(int, ids.stdout.split())) + b"\n")
+        named = self.run_dp("-p", "hello", "--max-tokens", 20, "--tokenizer", "bytes")
+        self.assertEqual(named.stdout, whole.stdout)
+        state = FOLDER / "talk.safetensors"
+        parts = [self.run_dp("-p", text, "--max-tokens", 10, "--state", state) for text in ("hello", "")]
+        self.assertEqual(b"".join(p.stdout[:-1] for p in parts), whole.stdout[:-1])
+        self.assertEqual(self.run_dp("-p", "", "--max-tokens", 3).returncode, 0)
+        for wrong in (["-p", "a", "--ids", "1"], ["-p", "a", "--tokenizer", FOLDER / "none"]):
+            result = self.run_dp(*wrong)
+            self.assertEqual((result.returncode, result.stderr.count(b"\n")), (2, 1), result)
+
+    def test_interrupted(self):
+        process = subprocess.Popen([DP, "generate", MODEL, "-p", "hello", "--max-tokens", str(10 ** 8), "--ignore-eos",
+                                    "--state", FOLDER / "cut.safetensors"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.read(20)
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0)
+        self.assertTrue(out.endswith(b"\n"))
+        self.assertRegex(error.decode(), r"tokens, .* per second.*\nwrote ")
+        self.assertTrue((FOLDER / "cut.safetensors").exists())
+
+
+class Bench(Case):
+    def test_runs(self):
+        output = FOLDER / "bench.json"
+        result = subprocess.run([DP, "bench", "serve", "--model", MODEL, "--streams", "1,4", "--tokens", "8", "--rounds", "1",
+                                 "--json", output], capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = json.loads(output.read_text())["rows"]
+        self.assertEqual([row["streams"] for row in rows], [1, 4])
+        self.assertTrue(all(row["tokens_per_second"] > 0 for row in rows))
+
+
+class Playground(Case):
+    def test_in_a_browser(self):
+        if not (BROWSER and MODULES and (MODULES / "playwright-core").is_dir()):
+            self.skipTest("needs Chromium and npm's playwright-core: ./dp test installs them")
+        server = self.serve("--max-tokens", 10 ** 6)
+        request = {"browser": BROWSER, "modules": str(MODULES), "page": f"http://127.0.0.1:{server.port}/",
+                   "pictures": os.environ.get("DP_SCREENSHOTS")}
+        result = subprocess.run(["node", SCRIPT], input=json.dumps(request), capture_output=True, text=True, timeout=400)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        seen = json.loads(result.stdout)
+        self.assertEqual(seen["problems"], [])
+        self.assertEqual(seen["foreign"], [])
+        want = server.complete(prompt="Hello <b>there</b>", max_tokens=40, temperature=0)["choices"][0]["text"]
+        self.assertEqual(seen["made"].replace("\r", "\n"), want.replace("\r\n", "\n").replace("\r", "\n"))
+        self.assertEqual(seen["given"], "Hello <b>there</b>")
+        self.assertRegex(seen["status"], r"^18 tokens read, 40 written, [0-9.]+ tokens/s$")
+        self.assertEqual(seen["model"], "tiny")
+        self.assertEqual(seen["bars"], 4)
+        self.assertGreater(seen["points"], 2)
+        self.assertEqual([label for label in seen["labels"] if not label.isdigit()],
+                         ["layer 0", "layer 1", "after the prompt", "now"])
+        self.assertTrue(seen["stopped"].startswith("stopped"), seen["stopped"])
+        self.assertIn("expected", seen["refused"])
+        for look in seen["looks"].values():
+            self.assertLessEqual(look["page_width"], look["window_width"])
+            self.assertGreater(look["contrast"], 7)
+        server.wait_until(lambda: server.metric("dp_active_sequences") == 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
