@@ -7,10 +7,10 @@ endfunction()
 
 # dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder
 # src/NAME, known to others as deltaproduct::NAME. TYPE SHARED makes it a shared one; TORCH_HEADERS has
-# its files use the precompiled ones (cmake/Torch.cmake); NO_LOOPS says that nothing in it takes long, so that
-# -O1 is enough, which compiles faster.
+# its files use the precompiled ones (cmake/Torch.cmake) and compiles them together; TOGETHER does the latter alone;
+# NO_LOOPS says that nothing in it takes long, so that -O1 is enough, which compiles faster.
 function(dp_library name)
-  cmake_parse_arguments(ARG "TORCH_HEADERS;NO_LOOPS" "TYPE" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH_HEADERS;TOGETHER;NO_LOOPS" "TYPE" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   if(NOT ARG_TYPE)
     set(ARG_TYPE STATIC)
   endif()
@@ -25,6 +25,8 @@ function(dp_library name)
   target_link_libraries(dp_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:dp_settings>)
   if(ARG_TORCH_HEADERS)
     target_precompile_headers(dp_${name} REUSE_FROM dp_torch_headers)
+  endif()
+  if(ARG_TORCH_HEADERS OR ARG_TOGETHER)
     dp_compile_together(dp_${name})
   endif()
   if(ARG_NO_LOOPS)
@@ -35,7 +37,7 @@ endfunction()
 # dp_test(NAME LABEL quick|standard|slow SOURCES ... LINK ...): a GoogleTest executable run as one
 # ctest entry. Labels: quick < 0.2 s, standard < 3 s, slow the rest.
 function(dp_test name)
-  cmake_parse_arguments(ARG "TORCH_HEADERS" "LABEL" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH_HEADERS;TOGETHER" "LABEL" "SOURCES;LINK" ${ARGN})
   if(NOT DP_TESTS)
     return()
   endif()
@@ -45,6 +47,8 @@ function(dp_test name)
   target_compile_definitions(${name} PRIVATE DP_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   if(ARG_TORCH_HEADERS)
     target_precompile_headers(${name} REUSE_FROM dp_torch_headers)
+  endif()
+  if(ARG_TORCH_HEADERS OR ARG_TOGETHER)
     dp_compile_together(${name})
   endif()
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # twice as fast to compile

@@ -1,12 +1,12 @@
 # Headers, libraries and a package for find_package(deltaproduct): targets deltaproduct::base,
-# ::kernels, ::algebra and, when libtorch was used, ::io, ::ops, ::nn, ::infer,
+# ::kernels, ::algebra, ::text and, when libtorch was used, ::io, ::ops, ::nn, ::infer,
 # ::tasks and ::train.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(DP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/deltaproduct)
-set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra)
-set(DP_INSTALL_FOLDERS base kernels algebra)
+set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra dp_text)
+set(DP_INSTALL_FOLDERS base kernels algebra io/text)
 if(DP_TORCH)
   list(APPEND DP_INSTALL_TARGETS dp_torch dp_io dp_ops dp_nn dp_infer dp_tasks dp_train)
   list(APPEND DP_INSTALL_FOLDERS io ops nn infer tasks train)
@@ -19,8 +19,8 @@ endif()
 
 install(TARGETS ${DP_INSTALL_TARGETS} EXPORT deltaproduct)
 foreach(folder IN LISTS DP_INSTALL_FOLDERS)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${folder}
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deltaproduct
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${folder}/
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deltaproduct/${folder}
           FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "test_*" EXCLUDE)
 endforeach()
 install(EXPORT deltaproduct NAMESPACE deltaproduct:: FILE deltaproduct-targets.cmake DESTINATION ${DP_PACKAGE_DIR})

@@ -1,7 +1,6 @@
 # libtorch as the target dp_torch, and a precompiled header that every torch-using folder shares.
 find_package(Torch REQUIRED)
 find_package(OpenMP REQUIRED)  # at::parallel_for is a header template over torch's OpenMP
-find_package(nlohmann_json REQUIRED)
 
 add_library(dp_torch INTERFACE)
 target_link_libraries(dp_torch INTERFACE ${TORCH_LIBRARIES})

@@ -1,6 +1,6 @@
 // parse_manifest, and back.
 #include "base/error.h"
-#include "io/token_shards.h"
+#include "io/text/token_shards.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

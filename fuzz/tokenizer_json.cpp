@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "io/bpe_file.h"
-#include "io/bpe_tokenizer.h"
+#include "io/text/bpe_file.h"
+#include "io/text/bpe_tokenizer.h"
 #include "target.h"
 
 namespace {

@@ -8,10 +8,10 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "io/json.h"
-#include "io/json_place.h"
-#include "io/text_reader.h"
+#include "io/text/json_place.h"
+#include "io/text/text_reader.h"
 
 namespace dp::analysis {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/tokenizer.h"
+#include "io/text/tokenizer.h"
 #include "nn/language_model.h"
 
 namespace dp::analysis {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "io/test_folder.h"
-#include "io/test_tokenizer.h"
+#include "base/test_folder.h"
+#include "io/text/test_tokenizer.h"
 #include "nn/test_models.h"
 
 namespace dp::analysis {

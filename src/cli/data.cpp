@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "io/token_shards.h"
+#include "io/text/token_shards.h"
 
 namespace dp::cli {
 namespace {

@@ -20,7 +20,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "io/corpus.h"
+#include "io/text/corpus.h"
 
 namespace dp::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/command.h"
-#include "io/encode_text.h"
-#include "io/prepare_tokens.h"
+#include "io/text/encode_text.h"
+#include "io/text/prepare_tokens.h"
 
 namespace dp::cli {
 namespace {

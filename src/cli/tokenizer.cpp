@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "io/tokenizer.h"
+#include "io/text/tokenizer.h"
 
 namespace dp::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "io/model_config.h"
-#include "io/tokenizer.h"
+#include "io/text/tokenizer.h"
 
 namespace dp::cli {
 

@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "base/timer.h"
 #include "cli/command.h"
-#include "io/sentencepiece_tokenizer.h"
-#include "io/text_reader.h"
-#include "io/train_sentencepiece.h"
+#include "io/text/sentencepiece_tokenizer.h"
+#include "io/text/text_reader.h"
+#include "io/text/train_sentencepiece.h"
 
 namespace dp::cli {
 namespace {

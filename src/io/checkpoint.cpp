@@ -3,10 +3,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/text.h"
 #include "io/checkpoint_index.h"
 #include "io/checkpoint_names.h"
-#include "io/mapped_file.h"
 #include "io/tensors.h"
 
 namespace dp {

@@ -1,8 +1,8 @@
 #include "io/checkpoint_index.h"
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "io/json.h"
 
 namespace dp {
 

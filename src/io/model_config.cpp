@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "io/json.h"
 
 namespace dp {
 namespace {

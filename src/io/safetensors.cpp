@@ -8,9 +8,9 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
 #include "base/text.h"
-#include "io/json.h"
-#include "io/mapped_file.h"
 
 namespace dp {
 

@@ -1,8 +1,8 @@
 #include "io/torch_archive.h"
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/text.h"
-#include "io/mapped_file.h"
 #include "io/pickle.h"
 #include "io/zip.h"
 

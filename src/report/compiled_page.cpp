@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/atomic_file.h"
-#include "io/json.h"
+#include "base/json.h"
 #include "nn/model_size.h"
 #include "nn/pretrained.h"
 #include "report/automaton_drawing.h"

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "io/json.h"
 #include "io/model_name.h"
 #include "nn/model_size.h"
 #include "report/run.h"

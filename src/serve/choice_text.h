@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/tokenizer.h"
+#include "io/text/tokenizer.h"
 #include "serve/stop_text.h"
 
 namespace dp::serve {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/json.h"
 #include "base/text.h"
-#include "io/json.h"
 
 namespace dp::serve {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "io/tokenizer.h"
+#include "io/text/tokenizer.h"
 #include "serve/completion_request.h"
 #include "serve/engine.h"
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "io/shard_writer.h"
-#include "io/token_shards.h"
+#include "io/text/shard_writer.h"
+#include "io/text/token_shards.h"
 
 namespace dp {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "io/token_shards.h"
+#include "io/text/token_shards.h"
 #include "tasks/task.h"
 
 namespace dp {

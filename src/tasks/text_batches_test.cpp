@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "io/test_folder.h"
+#include "base/test_folder.h"
 #include "tasks/test_dataset.h"
 
 namespace dp {

@@ -5,8 +5,8 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "io/json.h"
 #include "theory/automaton_file.h"
 #include "theory/problem.h"
 

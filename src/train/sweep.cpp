@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "io/json.h"
 #include "tasks/task_options.h"
 
 namespace dp {

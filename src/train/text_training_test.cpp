@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "io/test_folder.h"
+#include "base/test_folder.h"
 #include "tasks/test_dataset.h"
 #include "train/batch_loss.h"
 #include "train/evaluation.h"
