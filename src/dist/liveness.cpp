@@ -117,13 +117,21 @@ void Liveness::propose(const std::string& sentence) {
   }
 }
 
+bool Liveness::has_verdict() {
+  const std::lock_guard lock(mutex_);
+  return !verdict_.empty();
+}
+
 std::string Liveness::verdict_on(const std::string& error) {
   const std::string cause = cause_of(error, timeout_);
+  const auto own = static_cast<size_t>(ranks_.rank);
   const auto deadline = Clock::now() + 2 * kSilence;
   std::unique_lock lock(mutex_);
   while (verdict_.empty() && lost_.empty()) {
-    const auto oldest = std::min_element(seen_.begin(), seen_.end());
     const auto now = Clock::now();
+    const auto oldest = std::min_element(seen_.begin(), seen_.end());
+    // Not even the own count changes: the store does not answer, and with it nobody.
+    if (now - seen_[own] > kSilence) return "rank 0 is gone: " + cause;
     if (now - *oldest > kSilence || now > deadline) {
       const std::string who = "rank " + std::to_string(oldest - seen_.begin());
       const std::string sentence = now - *oldest > kSilence
@@ -139,8 +147,7 @@ std::string Liveness::verdict_on(const std::string& error) {
     }
     changed_.wait_for(lock, kBeat);
   }
-  const std::string verdict =
-      verdict_.empty() ? "rank 0 is gone: " + (lost_.empty() ? cause : lost_) : verdict_;
+  const std::string verdict = verdict_.empty() ? "rank 0 is gone: " + lost_ : verdict_;
   lock.unlock();
   take_leave();
   return verdict;

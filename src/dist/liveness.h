@@ -25,6 +25,8 @@ class Liveness {
   Liveness(const Liveness&) = delete;
   Liveness& operator=(const Liveness&) = delete;
 
+  /// Whether somebody has said that a rank is gone.
+  bool has_verdict();
   /// After a collective has failed with this error: waits a few seconds for somebody's silence, and says who is gone.
   std::string verdict_on(const std::string& error);
   /// This rank goes away for a reason of its own, which the others are to give.

@@ -105,8 +105,11 @@ World::World(const Ranks& ranks, milliseconds timeout, const std::string& progra
 }
 
 World::~World() {
-  // Of a broken group some threads may wait for a peer that will never answer.
-  if (state_->failed) state_->group.release();
+  // Threads of a broken group may wait for a peer that will never answer; they end with the process.
+  if (state_->failed) {
+    state_->group.release();
+    state_->liveness.release();
+  }
 }
 
 int World::rank() const { return state_->ranks.rank; }
@@ -116,31 +119,40 @@ int64_t World::bytes_sent() const { return state_->bytes_sent; }
 std::vector<std::string> World::all_texts(const std::string& name, const std::string& text) {
   State& s = *state_;
   const auto key = [&](int rank) { return name + "/" + std::to_string(rank); };
-  std::vector<std::string> texts;
-  int waiting_for = 0;
-  const auto missing = [&] {
-    return "rank " + std::to_string(waiting_for) + " is not there: nothing from it within " +
-           std::to_string(s.timeout.count() / 1000) + " s";
+  const auto deadline = std::chrono::steady_clock::now() + s.timeout;
+  // Asks again and again instead of waiting in the store, to hear of a rank that has left meanwhile.
+  const auto wait_until = [&](const auto& done) {
+    while (!done()) {
+      if (s.liveness && s.liveness->has_verdict()) return false;
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return true;
   };
+  std::vector<std::string> texts;
+  std::string missing;
   try {
     s.store->set(key(rank()), to_bytes(text));
-    for (; waiting_for < size(); ++waiting_for) {
-      s.store->wait({key(waiting_for)}, s.timeout);
-      const std::vector<uint8_t> bytes = s.store->get(key(waiting_for));
+    for (int from = 0; from < size() && missing.empty(); ++from) {
+      if (!wait_until([&] { return s.store->check({key(from)}); })) {
+        missing = "rank " + std::to_string(from) + " is not there: nothing from it within " +
+                  std::to_string(s.timeout.count() / 1000) + " s";
+        break;
+      }
+      const std::vector<uint8_t> bytes = s.store->get(key(from));
       texts.emplace_back(bytes.begin(), bytes.end());
     }
     // The store goes with rank 0, which may be about to end because of these texts.
     const std::string read = name + "/read";
     s.store->add(read, 1);
-    const auto deadline = std::chrono::steady_clock::now() + s.timeout;
-    while (rank() == 0 && s.store->add(read, 0) < size() &&
-           std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(milliseconds(5));
+    if (rank() == 0 && missing.empty()) wait_until([&] { return s.store->add(read, 0) >= size(); });
   } catch (const std::exception& error) {
     if (s.liveness) s.fail(error.what());
-    throw RankLost(missing());
+    throw RankLost("rank 0 is gone: its connection was closed");
   }
-  return texts;
+  if (missing.empty()) return texts;
+  if (s.liveness && s.liveness->has_verdict()) s.fail(missing);
+  throw RankLost(missing);
 }
 
 World::Pending World::exchange(at::Tensor send, at::Tensor receive) {
@@ -167,6 +179,7 @@ World::Pending World::gather(at::Tensor own, at::Tensor all) {
 }
 
 std::vector<double> World::sum(const std::vector<double>& values) {
+  const c10::InferenceMode ordinary(false);  // threads of the group write into these
   const auto count = static_cast<int64_t>(values.size());
   const at::Tensor own = at::tensor(values, at::kDouble),
                    all = at::empty({size(), count}, at::kDouble);

@@ -9,7 +9,8 @@ Prefetcher::Prefetcher(std::shared_ptr<const Task> task, Split split, uint64_t s
     : batches_(
           [task = std::move(task), split, seed, share](const Request& r) {
             const int64_t begin = share.begin(r.batch_size), end = share.end(r.batch_size);
-            const auto first = r.index * static_cast<uint64_t>(r.batch_size) + static_cast<uint64_t>(begin);
+            const auto first =
+                r.index * static_cast<uint64_t>(r.batch_size) + static_cast<uint64_t>(begin);
             return task->sequences(split, seed, first, end - begin, r.difficulty);
           },
           [](const Request& r) {
