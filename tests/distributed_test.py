@@ -150,7 +150,7 @@ class Curves(Case):
         self.run_well([DP, "convert", out, self.folder / "hf"])
 
     def test_each_rank_has_its_share_of_the_state(self):
-        result = self.run_well(launch(4, train(self.folder / "out", "--hidden", 128, steps=2)))
+        result = self.run_well(launch(4, train(self.folder / "out", "--hidden", 128, "--mlp", 512, steps=2)))
         here, whole = map(float, re.search(r"4 ranks; optimiser state on rank 0: ([\d.]+) of ([\d.]+) MB", result.stderr).groups())
         self.assertGreater(whole, 0.5)
         self.assertAlmostEqual(here, whole / 4, delta=0.02)
