@@ -79,6 +79,21 @@ TEST(ShardedAdamW, MatchesTheOptimiserOfOneProcess) {
   }
 }
 
+// `a` has its gradient last; that of `c` is on its way by then.
+TEST(ShardedAdamW, SendsWhileTheBackwardPassRuns) {
+  const auto ends = run_ranks(2, [&](World& world) {
+    const SmallModel model;
+    ShardedAdamW optimiser(model.groups(), {}, world, kBucketBytes);
+    const int64_t before = world.bytes_sent();
+    int64_t sent = 0;
+    model.a.register_hook([&](const at::Tensor&) { sent = world.bytes_sent() - before; });
+    step_together(model, optimiser, world, 1);
+    EXPECT_GE(sent, model.c.numel() * 4 / 2);
+    EXPECT_GT(world.bytes_sent() - before, sent);
+  });
+  for (const std::string& end : ends) EXPECT_EQ(end, "done");
+}
+
 TEST(ShardedAdamW, GoesOnWithTheStateOfOneProcess) {
   const SmallModel whole;
   AdamW alone(whole.groups(), {});
