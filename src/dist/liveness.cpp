@@ -1,6 +1,8 @@
 #include "dist/liveness.h"
 
 #include <algorithm>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "dist/world.h"
 
@@ -35,7 +37,8 @@ std::string cause_of(const std::string& error, milliseconds timeout) {
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::TCPStore> connect(const Ranks& ranks, bool server, milliseconds timeout) {
+c10::intrusive_ptr<c10d::Store> connect(const Ranks& ranks, bool server, milliseconds timeout) {
+  server = server && ranks.agent_attempt.empty();
   c10d::TCPStoreOptions options;
   options.port = ranks.port;
   options.isServer = server;
@@ -43,7 +46,8 @@ c10::intrusive_ptr<c10d::TCPStore> connect(const Ranks& ranks, bool server, mill
   options.timeout = timeout;
   const std::string where = ranks.address + ":" + std::to_string(ranks.port);
   try {
-    return c10::make_intrusive<c10d::TCPStore>(ranks.address, options);
+    return c10::make_intrusive<c10d::PrefixStore>(
+        "dp" + ranks.agent_attempt, c10::make_intrusive<c10d::TCPStore>(ranks.address, options));
   } catch (const std::exception& error) {
     if (server)
       throw RankLost("rank 0 cannot listen at port " + std::to_string(ranks.port) +

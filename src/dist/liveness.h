@@ -5,16 +5,16 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
 #include "dist/ranks.h"
 
 namespace dp {
 
-/// A connection to the store of rank 0, with `server` the store itself. Throws RankLost if there is none to be had.
-c10::intrusive_ptr<c10d::TCPStore> connect(const Ranks& ranks, bool server,
-                                           std::chrono::milliseconds timeout);
+/// A connection to the store of rank 0, with `server` the store itself unless somebody else has it. Throws RankLost if there is none to be had.
+c10::intrusive_ptr<c10d::Store> connect(const Ranks& ranks, bool server,
+                                        std::chrono::milliseconds timeout);
 
 /// A thread that counts in the store and watches the counts of the others. Collectives know that somebody is
 /// missing, but not who; this knows. One sentence, the verdict, says it on all ranks: the first that is found.
@@ -42,8 +42,8 @@ class Liveness {
 
   const Ranks ranks_;
   const std::chrono::milliseconds timeout_;
-  c10::intrusive_ptr<c10d::TCPStore> store_;  // its own connection: another may be waiting
-  std::mutex mutex_;                          // of all below
+  c10::intrusive_ptr<c10d::Store> store_;  // its own connection: another may be waiting
+  std::mutex mutex_;                       // of all below
   std::condition_variable changed_;
   bool stop_ = false;
   std::string verdict_;  // empty: none yet

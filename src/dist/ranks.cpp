@@ -61,6 +61,8 @@ std::optional<Ranks> ranks_from(const Environment& environment) {
   std::optional<Ranks> ranks = place(environment, "RANK", "WORLD_SIZE");
   if (ranks) {
     set_address(environment, *ranks, "");
+    if (environment("TORCHELASTIC_USE_AGENT_STORE") == "True")
+      ranks->agent_attempt = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
   } else if ((ranks = place(environment, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"))) {
     const auto local = number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMostRanks);
     set_address(environment, *ranks, local == ranks->size ? "127.0.0.1" : "");

@@ -12,6 +12,8 @@ struct Ranks {
   int rank = 0, size = 1;
   std::string address = "127.0.0.1";
   uint16_t port = 29500;
+  /// Not empty: whoever started the ranks listens there instead, and may have done so for an earlier attempt.
+  std::string agent_attempt = {};
 };
 
 /// The value of an environment variable, or nothing.

@@ -55,6 +55,15 @@ TEST(Ranks, FromEachLauncher) {
   EXPECT_EQ(first_node("rack2[3,5]"), "rack23");
 }
 
+// torchrun may keep the store itself.
+TEST(Ranks, AStoreOfTheAgent) {
+  Variables variables = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}};
+  EXPECT_EQ(ranks_of(variables)->agent_attempt, "");
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  variables["TORCHELASTIC_RESTART_COUNT"] = "2";
+  EXPECT_EQ(ranks_of(variables)->agent_attempt, "2");
+}
+
 // What sets these variables need not have started several processes.
 TEST(Ranks, AProcessAlone) {
   EXPECT_FALSE(ranks_of({}));

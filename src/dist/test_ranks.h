@@ -29,8 +29,9 @@ inline uint16_t free_test_port() {
 /// What each rank's work ended with: "done", or the text of its exception.
 inline std::vector<std::string> run_ranks(
     int size, const std::function<void(World&)>& work,
-    const std::function<std::string(int)>& program = [](int) { return "a"; }) {
-  const Ranks ranks{.size = size, .port = free_test_port()};
+    const std::function<std::string(int)>& program = [](int) { return "a"; }, Ranks ranks = {}) {
+  ranks.size = size;
+  if (ranks.agent_attempt.empty()) ranks.port = free_test_port();
   std::vector<std::string> ends(static_cast<size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)

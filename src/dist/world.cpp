@@ -9,7 +9,6 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -52,7 +51,7 @@ std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), t
 struct World::State {
   Ranks ranks;
   milliseconds timeout;
-  c10::intrusive_ptr<c10d::TCPStore> store;
+  c10::intrusive_ptr<c10d::Store> store;
   std::unique_ptr<Liveness> liveness;
   c10::intrusive_ptr<ProcessGroupGloo> group;
   bool failed = false;

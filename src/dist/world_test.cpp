@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
 #include "dist/test_ranks.h"
 
 namespace dp {
@@ -30,6 +32,22 @@ TEST(World, SumsExchangesAndGathers) {
       world.barrier();
     });
     for (const std::string& end : ends) EXPECT_EQ(end, "done");
+  }
+}
+
+// As under torchrun, which keeps its store through several attempts.
+TEST(World, MeetsInTheStoreOfAnAgent) {
+  c10d::TCPStoreOptions options;
+  options.port = free_test_port();
+  options.isServer = true;
+  options.waitWorkers = false;
+  const c10d::TCPStore agent("127.0.0.1", options);
+  for (const char* attempt : {"0", "1"}) {
+    const auto ends = run_ranks(
+        2, [](World& world) { EXPECT_EQ(world.sum({1})[0], 2); },
+        [&](int) { return std::string("attempt ") + attempt; },
+        {.port = options.port, .agent_attempt = attempt});
+    EXPECT_EQ(ends, (std::vector<std::string>{"done", "done"}));
   }
 }
 
