@@ -24,6 +24,8 @@ std::string in_seconds(milliseconds time) {
 
 std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
 
+std::string calls_key(int rank) { return "calls/" + std::to_string(rank); }
+
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 // gloo's words, in ours.
@@ -77,6 +79,9 @@ Liveness::~Liveness() {
 
 void Liveness::look() {
   store_->add(beat_key(ranks_.rank), 1);
+  const int64_t calls = calls_;
+  store_->add(calls_key(ranks_.rank), calls - calls_told_);
+  calls_told_ = calls;
   for (int peer = 0; peer < ranks_.size; ++peer) {
     const int64_t count = store_->add(beat_key(peer), 0);
     const std::lock_guard lock(mutex_);
@@ -129,19 +134,19 @@ bool Liveness::has_verdict() {
 std::string Liveness::verdict_on(const std::string& error) {
   const std::string cause = cause_of(error, timeout_);
   const auto own = static_cast<size_t>(ranks_.rank);
-  const auto deadline = Clock::now() + 2 * kSilence;
+  const auto begin = Clock::now(), deadline = begin + 2 * kSilence;
   std::unique_lock lock(mutex_);
   while (verdict_.empty() && lost_.empty()) {
     const auto now = Clock::now();
     const auto oldest = std::min_element(seen_.begin(), seen_.end());
+    const bool settled = now - begin > kSilence / 2;  // not just woken up with this whole machine
     // Not even the own count changes: the store does not answer, and with it nobody.
-    if (now - seen_[own] > kSilence) return "rank 0 is gone: " + cause;
-    if (now - *oldest > kSilence || now > deadline) {
+    if (settled && now - seen_[own] > kSilence) return "rank 0 is gone: " + cause;
+    const bool silent = settled && now - *oldest > kSilence;
+    if (silent || now > deadline) {
       const std::string who = "rank " + std::to_string(oldest - seen_.begin());
-      const std::string sentence = now - *oldest > kSilence
-                                       ? who + " is gone: " + cause
-                                       : "a rank does not answer, but all are alive: " + cause;
       lock.unlock();
+      const std::string sentence = silent ? who + " is gone: " + cause : slowest() + cause;
       propose(sentence);
       lock.lock();
       // Another rank may have been first; the next look tells.
@@ -155,6 +160,18 @@ std::string Liveness::verdict_on(const std::string& error) {
   lock.unlock();
   take_leave();
   return verdict;
+}
+
+std::string Liveness::slowest() {
+  try {
+    std::vector<int64_t> calls;
+    for (int rank = 0; rank < ranks_.size; ++rank) calls.push_back(store_->add(calls_key(rank), 0));
+    const auto [fewest, most] = std::ranges::minmax_element(calls);
+    if (*fewest < *most)
+      return "rank " + std::to_string(fewest - calls.begin()) + " is alive but does not keep up: ";
+  } catch (const std::exception&) {
+  }
+  return "all ranks are alive, but they cannot reach each other: ";
 }
 
 void Liveness::leave(const std::string& reason) {

@@ -1,5 +1,6 @@
 // Which of the ranks are still there: each gives a sign of life a few times per second.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -25,6 +26,8 @@ class Liveness {
   Liveness(const Liveness&) = delete;
   Liveness& operator=(const Liveness&) = delete;
 
+  /// The main thread begins another collective: who has begun the fewest is who keeps the others waiting.
+  void count_call() { ++calls_; }
   /// Whether somebody has said that a rank is gone.
   bool has_verdict();
   /// After a collective has failed with this error: waits a few seconds for somebody's silence, and says who is gone.
@@ -39,11 +42,14 @@ class Liveness {
   void look();
   void propose(const std::string& sentence);
   void take_leave();
+  std::string slowest();
 
   const Ranks ranks_;
   const std::chrono::milliseconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;  // its own connection: another may be waiting
-  std::mutex mutex_;                       // of all below
+  std::atomic<int64_t> calls_ = 0;
+  int64_t calls_told_ = 0;
+  std::mutex mutex_;  // of all below
   std::condition_variable changed_;
   bool stop_ = false;
   std::string verdict_;  // empty: none yet

@@ -29,7 +29,8 @@ inline uint16_t free_test_port() {
 /// What each rank's work ended with: "done", or the text of its exception.
 inline std::vector<std::string> run_ranks(
     int size, const std::function<void(World&)>& work,
-    const std::function<std::string(int)>& program = [](int) { return "a"; }, Ranks ranks = {}) {
+    const std::function<std::string(int)>& program = [](int) { return "a"; }, Ranks ranks = {},
+    std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
   ranks.size = size;
   if (ranks.agent_attempt.empty()) ranks.port = free_test_port();
   std::vector<std::string> ends(static_cast<size_t>(size));
@@ -40,7 +41,7 @@ inline std::vector<std::string> run_ranks(
       own.rank = rank;
       std::string& end = ends[static_cast<size_t>(rank)];
       try {
-        World world(own, std::chrono::milliseconds(20000), program(rank));
+        World world(own, timeout, program(rank));
         work(world);
         end = "done";
       } catch (const std::exception& error) {

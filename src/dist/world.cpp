@@ -155,6 +155,7 @@ std::vector<std::string> World::all_texts(const std::string& name, const std::st
 }
 
 World::Pending World::exchange(at::Tensor send, at::Tensor receive) {
+  state_->liveness->count_call();
   Pending pending;
   pending.work_ = std::make_shared<Pending::Work>();
   std::vector<int64_t> equal;
@@ -166,6 +167,7 @@ World::Pending World::exchange(at::Tensor send, at::Tensor receive) {
 }
 
 World::Pending World::gather(at::Tensor own, at::Tensor all) {
+  state_->liveness->count_call();
   Pending pending;
   pending.work_ = std::make_shared<Pending::Work>();
   std::vector<std::vector<at::Tensor>> rows = {all.unbind(0)};

@@ -71,6 +71,19 @@ TEST(World, AReasonToLeaveReachesTheOthers) {
                                             "rank 1 stopped: the disk is full"}));
 }
 
+TEST(World, WhoDoesNotKeepUpIsNamed) {
+  const auto ends = run_ranks(
+      3,
+      [](World& world) {
+        world.barrier();
+        if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(8));
+        world.barrier();
+      },
+      [](int) { return "a"; }, {}, std::chrono::seconds(1));
+  for (const size_t rank : {0, 2})
+    EXPECT_EQ(ends[rank], "rank 1 is alive but does not keep up: no answer within 1 s");
+}
+
 TEST(World, WhoDoesNotComeIsNamed) {
   const Ranks alone{.rank = 0, .size = 2, .port = free_test_port()};
   try {
