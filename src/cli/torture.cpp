@@ -31,6 +31,11 @@ struct TortureOptions {
   JsonOption json;
 };
 
+// With some to spare after the last kill, which may come late where cores are scarce.
+int64_t total_steps(const TortureOptions& options) {
+  return options.steps_per_kill * options.kills + 200;
+}
+
 std::vector<std::string> train_words(const TortureOptions& options, const fs::path& out) {
   return {"train",
           "word-problem",
@@ -65,7 +70,7 @@ std::vector<std::string> train_words(const TortureOptions& options, const fs::pa
           "--rank-timeout",
           "30",
           "--steps",
-          std::to_string(options.steps_per_kill * (options.kills + 1)),
+          std::to_string(total_steps(options)),
           "--seed",
           std::to_string(options.seed),
           "--resume",
@@ -152,8 +157,9 @@ bool same_bytes(const fs::path& a, const fs::path& b) {
 std::string difference(const TortureOptions& options, const fs::path& a, const fs::path& b) {
   char last[80];
   std::snprintf(last, sizeof last, "checkpoints/step-%09ld/optimiser.safetensors",
-                options.steps_per_kill * (options.kills + 1));
-  for (const char* name : {"model.safetensors", "best/model.safetensors", static_cast<const char*>(last)})
+                total_steps(options));
+  for (const char* name :
+       {"model.safetensors", "best/model.safetensors", static_cast<const char*>(last)})
     if (!same_bytes(a / name, b / name)) return name;
   return {};
 }
@@ -191,7 +197,7 @@ int torture(const TortureOptions& options) {
   const std::string other = difference(options, whole, killed);
   const bool passed = other.empty() && kills == options.kills;
   std::printf("%ld kills of %d rank%s in %ld steps: %s\n", kills, options.ranks,
-              options.ranks == 1 ? "" : "s", options.steps_per_kill * (options.kills + 1),
+              options.ranks == 1 ? "" : "s", total_steps(options),
               !other.empty() ? (other + " differs from that of the run left alone").c_str()
               : passed       ? "the weights of the run left alone, to the bit"
                              : "the run ended before all kills");
