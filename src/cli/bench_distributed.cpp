@@ -91,8 +91,7 @@ CostModel model_from(const RankTiming& alone, const RankTiming& together, int co
   const auto parameters = static_cast<double>(alone.parameters);
   model.compute_ns =
       1e6 * alone.compute_ms * cores / parameters / static_cast<double>(alone.tokens);
-  model.update_ns =
-      1e6 * std::max(0.0, alone.step_ms - alone.compute_ms) * cores / parameters;
+  model.update_ns = 1e6 * std::max(0.0, alone.step_ms - alone.compute_ms) * cores / parameters;
   model.latency_ms = together.latency_ms;
   model.bytes_per_ms = together.bytes_per_ms;
   return model;
