@@ -323,9 +323,8 @@ class Networks(Case):
         time.sleep(10)
         self.assertEqual([process.poll() for process in processes], [None, None])
         self.cable("up")
-        for process in processes:
-            _, errors = process.communicate(timeout=120)
-            self.assertEqual(process.returncode, 0, errors)
+        errors = [process.communicate(timeout=120)[1] for process in processes]
+        self.assertEqual([process.returncode for process in processes], [0, 0], errors)
         self.run_well(launch(2, train(whole, steps=400)))
         self.assert_same_bits(out, whole)
 
