@@ -1,5 +1,5 @@
 # Headers, libraries and a package for find_package(deltaproduct): targets deltaproduct::base,
-# ::kernels, ::algebra, ::text and, when libtorch was used, ::io, ::ops, ::nn, ::infer,
+# ::kernels, ::algebra, ::text and, when libtorch was used, ::io, ::ops, ::dist, ::nn, ::infer,
 # ::tasks and ::train.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -8,8 +8,8 @@ set(DP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/deltaproduct)
 set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra dp_text)
 set(DP_INSTALL_FOLDERS base kernels algebra io/text)
 if(DP_TORCH)
-  list(APPEND DP_INSTALL_TARGETS dp_torch dp_io dp_ops dp_nn dp_infer dp_tasks dp_train)
-  list(APPEND DP_INSTALL_FOLDERS io ops nn infer tasks train)
+  list(APPEND DP_INSTALL_TARGETS dp_torch dp_io dp_ops dp_dist dp_nn dp_infer dp_tasks dp_train)
+  list(APPEND DP_INSTALL_FOLDERS io ops dist nn infer tasks train)
   file(RELATIVE_PATH DP_LIBRARIES_FROM_PROGRAM /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(dp PROPERTIES INSTALL_RPATH
     "$ORIGIN/${DP_LIBRARIES_FROM_PROGRAM};${DP_OPENBLAS_DIR}")

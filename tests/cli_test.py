@@ -37,9 +37,9 @@ class Usage(Case):
         for arguments in ([], ["--help"]):
             result = dp(*arguments)
             self.assertEqual(result.returncode, 0)
-            for command in ("demo", "test", "compile", "predict", "verify", "theory", "info", "match", "generate", "data", "serve", "tokenizer", "convert", "bench", "selfcheck"):
+            for command in ("demo", "test", "launch", "torture", "compile", "predict", "verify", "theory", "info", "match", "generate", "data", "serve", "tokenizer", "convert", "bench", "selfcheck"):
                 self.assertRegex(result.stdout, rf"(?m)^  {command} ")
-        for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "rivals"], ["bench", "decode"], ["bench", "serve"], ["selfcheck"],
+        for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "rivals"], ["bench", "decode"], ["bench", "serve"], ["bench", "distributed"], ["launch"], ["torture"], ["selfcheck"],
                         ["info"], ["match"], ["generate"], ["data"], ["data", "prepare"], ["data", "info"], ["data", "show"], ["serve"], ["tokenizer"], ["tokenizer", "train"], ["tokenizer", "encode"], ["convert"], ["compile"], ["compile", "regex"], ["predict"], ["verify"],
                         ["theory"]):
             result = dp(*command, "--help")
@@ -305,6 +305,22 @@ class Bench(Case):
         for key in ("loop_forward_ms", "loop_forward_backward_ms", "chunked_forward_ms", "chunked_forward_backward_ms"):
             self.assertGreater(peer[key], 0, key)
 
+
+    def test_distributed_beside_one_process(self):
+        config = json.loads((ROOT / "configs/state_tracking.json").read_text())
+        config.update(hidden_size=16, num_heads=2, head_dim=8, vocab_size=11)
+        path, output = self.folder / "config.json", self.folder / "x.json"
+        path.write_text(json.dumps(config))
+        result = dp("bench", "distributed", "--model", path, "--batch", 4, "--length", 20, "--ranks", "2,4", "--seconds", 0,
+                    "--rounds", 1, "--threads", 2, "--json", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(output.read_text())
+        self.assertEqual([row["ranks"] for row in report["rows"]], [1, 2, 4])
+        for row in report["rows"]:
+            self.assertAlmostEqual(row["efficiency"], report["rows"][0]["step_ms"] / row["step_ms"])
+            n = row["ranks"]  # gradients there, weights back, some padding, and a few numbers
+            self.assertGreaterEqual(row["bytes_sent"], 2 * 4 * row["parameters"] * (n - 1) / n)
+            self.assertLessEqual(row["bytes_sent"], (2 * 4 * row["parameters"] + 4096) * (n - 1))
 
     def test_train_beside_its_products_and_pytorch(self):
         config = json.loads((ROOT / "configs/state_tracking.json").read_text())

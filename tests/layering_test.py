@@ -12,15 +12,16 @@ ALLOWED = {
     "io/text": (("base",), False),
     "io": (("io/text", "base"), True),
     "ops": (("kernels", "base"), True),
+    "dist": (("base",), True),
     "nn": (("ops", "io", "base"), True),
     "infer": (("nn", "ops", "io", "base"), True),
     "tasks": (("algebra", "io", "base"), True),
-    "train": (("tasks", "algebra", "nn", "ops", "io", "kernels", "base"), True),
+    "train": (("dist", "tasks", "algebra", "nn", "ops", "io", "kernels", "base"), True),
     "analysis": (("tasks", "algebra", "nn", "ops", "io", "base"), True),
     "theory": (("tasks", "algebra", "nn", "ops", "io", "base"), True),
     "serve": (("analysis", "infer", "nn", "io", "base"), True),
     "report": (("theory", "analysis", "train", "tasks", "algebra", "nn", "io", "base"), True),
-    "cli": (("serve", "report", "theory", "analysis", "train", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
+    "cli": (("serve", "report", "theory", "analysis", "train", "dist", "infer", "tasks", "algebra", "nn", "io", "ops", "kernels", "base"), True),
 }
 TORCH = ("torch", "ATen", "c10", "caffe2")
 

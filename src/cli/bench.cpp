@@ -24,7 +24,9 @@ Run add_bench(CLI::App& app) {
       add(app, "rivals", "training steps of the rival models against DeltaNet's", add_bench_rivals),
       add(app, "decode", "generating tokens against this machine's memory bandwidth",
           add_bench_decode),
-      add(app, "serve", "many streams decoded together against one alone", add_bench_serve)};
+      add(app, "serve", "many streams decoded together against one alone", add_bench_serve),
+      add(app, "distributed", "training steps of several ranks against one process",
+          add_bench_distributed)};
   return [benchmarks] {
     for (const auto& [subcommand, run] : benchmarks)
       if (subcommand->parsed()) return run();

@@ -24,6 +24,7 @@ Run add_bench_train(CLI::App& app);
 Run add_bench_rivals(CLI::App& app);
 Run add_bench_decode(CLI::App& app);
 Run add_bench_serve(CLI::App& app);
+Run add_bench_distributed(CLI::App& app);
 
 /// --json FILE
 class JsonOption {

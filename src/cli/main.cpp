@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "dist/world.h"
 
 namespace dp::cli {
 namespace {
@@ -126,6 +128,9 @@ int main(int argc, char** argv) {
   keep_freed_memory();
   try {
     return run(argc, argv);
+  } catch (const dp::RankLost& error) {
+    // Without destructors: threads of the process group may still wait for the rank that is gone.
+    std::_Exit(complain(error.what(), kFailure));
   } catch (const dp::InputError& error) {
     return complain(error.what(), kWrongUsage);
   } catch (const c10::ValueError& error) {

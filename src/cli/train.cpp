@@ -6,12 +6,15 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "cli/train_options.h"
+#include "dist/world.h"
 #include "io/model_name.h"
 #include "nn/model_size.h"
 
@@ -63,7 +66,36 @@ void expect_same_settings(const RunConfig& stored, const RunConfig& given,
                                 "; leave them out to go on with it, or choose another --out"));
 }
 
-int train(TrainOptions& options) {
+// Version and build: all ranks must have the same.
+std::string program() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  Hasher hasher;
+  std::vector<char> block(1 << 20);
+  while (file) {
+    file.read(block.data(), static_cast<std::streamsize>(block.size()));
+    hasher.add(std::as_bytes(std::span(block.data(), static_cast<size_t>(file.gcount()))));
+  }
+  return "dp " DP_VERSION ", build " + to_hex(hasher.result());
+}
+
+std::unique_ptr<World> make_world(double timeout) {
+  const std::optional<Ranks> ranks = ranks_from_environment();
+  if (!ranks) return nullptr;
+  return std::make_unique<World>(*ranks, std::chrono::milliseconds(std::llround(1e3 * timeout)),
+                                 program());
+}
+
+std::string describe_ranks(const Trainer& trainer) {
+  const Trainer::StateBytes bytes = trainer.optimiser_bytes();
+  char text[96];
+  std::snprintf(text, sizeof text, "%d ranks; optimiser state on rank 0: %.2f of %.2f MB",
+                trainer.world()->size(), 1e-6 * static_cast<double>(bytes.here),
+                1e-6 * static_cast<double>(bytes.whole));
+  return text;
+}
+
+int train(TrainOptions& options, World* world) {
+  const bool speaks = !world || world->rank() == 0;
   const std::filesystem::path out = options.out;
   if (options.resume && std::filesystem::exists(out / "run.json")) {
     const RunConfig stored = read_run_config(out);
@@ -78,11 +110,12 @@ int train(TrainOptions& options) {
   }
   const int threads = options.threads.apply();
   const RunConfig& run = options.run;
-  std::printf("%s with %s, %ld layer%s: %s parameters, %d threads, into %s\n",
-              describe_task(run.task).c_str(), model_name(run.model).c_str(),
-              run.model.num_hidden_layers, run.model.num_hidden_layers == 1 ? "" : "s",
-              format_count(static_cast<double>(model_size(run.model).parameters())).c_str(),
-              threads, out.c_str());
+  if (speaks)
+    std::printf("%s with %s, %ld layer%s: %s parameters, %d threads, into %s\n",
+                describe_task(run.task).c_str(), model_name(run.model).c_str(),
+                run.model.num_hidden_layers, run.model.num_hidden_layers == 1 ? "" : "s",
+                format_count(static_cast<double>(model_size(run.model).parameters())).c_str(),
+                threads, out.c_str());
   std::fflush(stdout);
   std::signal(SIGINT, [](int) { stop_training = 1; });
   std::signal(SIGTERM, [](int) { stop_training = 1; });
@@ -92,11 +125,15 @@ int train(TrainOptions& options) {
   double seconds = 0;
   {
     std::unique_ptr<Progress> progress;
-    end = run_training(run, out, options.resume, [&](const RunReport& report) {
+    bool said_ranks = false;
+    const auto watch = [&](const RunReport& report) {
+      if (!speaks) return !stop_training;
       const TrainerProgress& p = report.trainer.progress();
       if (!progress)
         progress =
             std::make_unique<Progress>("training", run.training.schedule.total_steps, p.step - 1);
+      if (world && !said_ranks) progress->say(describe_ranks(report.trainer));
+      said_ranks = true;
       if (Difficulty(report.step.length, report.step.letters) != stage)
         progress->say(describe_stage(p.step, report.step));
       stage = {report.step.length, report.step.letters};
@@ -111,8 +148,11 @@ int train(TrainOptions& options) {
                     static_cast<double>(p.tokens) / p.seconds);
       progress->update(p.step, text);
       return !stop_training;
-    });
+    };
+    const auto say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+    end = run_training(run, out, options.resume, watch, world, say);
   }
+  if (!speaks) return end == RunEnd::kStopped ? 130 : 0;
   if (end == RunEnd::kStopped) {
     std::printf("stopped; go on with: ./dp train %s --resume --out %s\n",
                 task_name(run.task).c_str(), out.c_str());
@@ -143,7 +183,15 @@ Run add_train(CLI::App& app) {
     for (const auto& [subcommand, options] : all) {
       if (!subcommand->parsed()) continue;
       note_given(*subcommand, *options);
-      return train(*options);
+      const std::unique_ptr<World> world = make_world(options->rank_timeout);
+      try {
+        return train(*options, world.get());
+      } catch (const RankLost&) {
+        throw;
+      } catch (const std::exception& error) {
+        if (world) world->leave(error.what());
+        throw;
+      }
     }
     return 0;
   };

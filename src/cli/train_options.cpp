@@ -258,6 +258,10 @@ void add_train_options(CLI::App& app, const std::string& task, TrainOptions& opt
   app.add_option("--out", options.out, "directory of the run")->type_name("DIR")->required();
   app.add_flag("--resume", options.resume,
                "go on with the run in --out, with its settings; starts it if there is none");
+  app.add_option("--rank-timeout", options.rank_timeout,
+                 "of several ranks (dp launch): seconds to wait for one that does not answer")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
   options.threads.add_to(app);
 }
 
@@ -265,7 +269,9 @@ void note_given(const CLI::App& app, TrainOptions& options) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     if (option->count() == 0) continue;
-    if (name != "--out" && name != "--resume" && name != "--threads") options.settings_given = true;
+    const bool how =
+        name == "--out" || name == "--resume" || name == "--threads" || name == "--rank-timeout";
+    if (!how) options.settings_given = true;
     if (name == "--num-householder") options.factors_given = true;
   }
 }

@@ -17,6 +17,7 @@ struct TrainOptions {
   bool settings_given = false;  // besides where and how to run
   bool factors_given = false;
   int64_t conv_size = 0;
+  double rank_timeout = 60;  // seconds
   ThreadsOption threads;
 };
 

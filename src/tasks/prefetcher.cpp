@@ -4,10 +4,14 @@
 
 namespace dp {
 
-Prefetcher::Prefetcher(std::shared_ptr<const Task> task, Split split, uint64_t seed, size_t depth)
+Prefetcher::Prefetcher(std::shared_ptr<const Task> task, Split split, uint64_t seed, size_t depth,
+                       Share share)
     : batches_(
-          [task = std::move(task), split, seed](const Request& r) {
-            return task->batch(split, seed, r.index, r.batch_size, r.difficulty);
+          [task = std::move(task), split, seed, share](const Request& r) {
+            const int64_t begin = share.begin(r.batch_size), end = share.end(r.batch_size);
+            const auto first =
+                r.index * static_cast<uint64_t>(r.batch_size) + static_cast<uint64_t>(begin);
+            return task->sequences(split, seed, first, end - begin, r.difficulty);
           },
           [](const Request& r) {
             return Request{r.index + 1, r.batch_size, r.difficulty};

@@ -1,5 +1,6 @@
 #include "tasks/prefetcher.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "tasks/word_problem.h"
@@ -21,6 +22,20 @@ TEST(Prefetcher, SameBatchesAsWithoutIt) {
   }
   const Batch back = prefetcher.batch(3, 4, 4);  // as one does to go on from a checkpoint
   EXPECT_TRUE(back.tokens.equal(task->batch(Split::kTrain, 7, 3, 4, 4).tokens));
+}
+
+// Ranks together see every row of a batch once.
+TEST(Prefetcher, SharesAreTheRowsOfTheWhole) {
+  const auto task = std::make_shared<const WordProblem>(WordProblemOptions{.group = "S4"});
+  constexpr int64_t kRows = 7, kParts = 3;
+  for (uint64_t index = 0; index < 3; ++index) {
+    const Batch whole = task->batch(Split::kTrain, 7, index, kRows, 8);
+    std::vector<at::Tensor> parts;
+    for (int64_t part = 0; part < kParts; ++part)
+      parts.push_back(
+          Prefetcher(task, Split::kTrain, 7, 1, {part, kParts}).batch(index, kRows, 8).tokens);
+    EXPECT_TRUE(at::cat(parts).equal(whole.tokens));
+  }
 }
 
 TEST(Prefetcher, PassesErrorsOn) {

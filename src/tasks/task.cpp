@@ -16,24 +16,29 @@ Batch Batch::rows(int64_t begin, int64_t end) const {
 
 Batch Task::batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
                   const Difficulty& difficulty) const {
+  return sequences(split, seed, index * static_cast<uint64_t>(batch_size), batch_size, difficulty);
+}
+
+Batch Task::sequences(Split split, uint64_t seed, uint64_t first, int64_t count,
+                      const Difficulty& difficulty) const {
   const auto [length, letters] = difficulty;
-  TORCH_CHECK_VALUE(batch_size >= 1, "Task: batch_size must be at least 1, got ", batch_size);
+  TORCH_CHECK_VALUE(count >= 1, "Task: batch_size must be at least 1, got ", count);
   TORCH_CHECK_VALUE(length >= shortest(), "Task: length must be at least ", shortest(), ", got ",
                     length);
   TORCH_CHECK_VALUE(letters >= 0 && letters <= num_letters(), "Task: letters must be 0 to ",
                     num_letters(), ", got ", letters);
-  return make_batch(split, seed, index, batch_size, difficulty);
+  return make_sequences(split, seed, first, count, difficulty);
 }
 
-Batch SequenceTask::make_batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
-                               const Difficulty& difficulty) const {
+Batch SequenceTask::make_sequences(Split split, uint64_t seed, uint64_t first, int64_t count,
+                                   const Difficulty& difficulty) const {
   const auto [length, letters] = difficulty;
   const int64_t T = num_tokens(length);
-  Batch batch{at::empty({batch_size, T}, at::kLong), at::empty({batch_size, T}, at::kLong), {}};
+  Batch batch{at::empty({count, T}, at::kLong), at::empty({count, T}, at::kLong), {}};
   auto* tokens = batch.tokens.data_ptr<int64_t>();
   auto* targets = batch.targets.data_ptr<int64_t>();
-  for (int64_t i = 0; i < batch_size; ++i) {
-    const uint64_t number = index * static_cast<uint64_t>(batch_size) + static_cast<uint64_t>(i);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t number = first + static_cast<uint64_t>(i);
     make_sequence({split, seed, number, length, letters}, tokens + i * T, targets + i * T);
   }
   return batch;

@@ -26,6 +26,13 @@ struct Batch {
   Batch rows(int64_t begin, int64_t end) const;
 };
 
+/// One of several equal parts, up to one element: of `total` elements, begin(total) .. end(total)-1.
+struct Share {
+  int64_t index = 0, parts = 1;
+  int64_t begin(int64_t total) const { return total * index / parts; }
+  int64_t end(int64_t total) const { return total * (index + 1) / parts; }
+};
+
 /// How hard sequences are to learn from; a length alone means all symbols.
 struct Difficulty {
   // NOLINTNEXTLINE(google-explicit-constructor): a length is a difficulty
@@ -71,17 +78,20 @@ class Task {
   /// for more letters than there are.
   Batch batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
               const Difficulty& difficulty) const;
+  /// The sequences first .. first+count-1 of the stream. Throws as batch() does.
+  Batch sequences(Split split, uint64_t seed, uint64_t first, int64_t count,
+                  const Difficulty& difficulty) const;
 
  protected:
-  virtual Batch make_batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
-                           const Difficulty& difficulty) const = 0;
+  virtual Batch make_sequences(Split split, uint64_t seed, uint64_t first, int64_t count,
+                               const Difficulty& difficulty) const = 0;
 };
 
 /// A task that makes each of its sequences alone.
 class SequenceTask : public Task {
  protected:
-  Batch make_batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
-                   const Difficulty& difficulty) const final;
+  Batch make_sequences(Split split, uint64_t seed, uint64_t first, int64_t count,
+                       const Difficulty& difficulty) const final;
   /// Fills one sequence: num_tokens(key.length) tokens and as many targets.
   virtual void make_sequence(const SequenceKey& key, int64_t* tokens, int64_t* targets) const = 0;
 };

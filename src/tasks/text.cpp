@@ -40,13 +40,13 @@ fs::path Text::tokenizer_file() const {
   return file.empty() ? fs::path() : train_->directory() / file;
 }
 
-Batch Text::make_batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
-                       const Difficulty& difficulty) const {
+Batch Text::make_sequences(Split split, uint64_t seed, uint64_t first, int64_t count,
+                           const Difficulty& difficulty) const {
   return TextBatches(of(split), {.length = difficulty.length,
                                  .seed = seed,
                                  .shuffled = true,
                                  .reset_at_documents = options_.reset_at_documents})
-      .batch(index, batch_size);
+      .windows(first, count);
 }
 
 }  // namespace dp

@@ -30,8 +30,8 @@ class Text final : public Task {
   bool splits_are_disjoint(int64_t /*length*/) const override { return true; }
 
  protected:
-  Batch make_batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
-                   const Difficulty& difficulty) const override;
+  Batch make_sequences(Split split, uint64_t seed, uint64_t first, int64_t count,
+                       const Difficulty& difficulty) const override;
 
  private:
   const std::shared_ptr<const TokenDataset>& of(Split split) const {

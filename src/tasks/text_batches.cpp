@@ -37,13 +37,17 @@ Batch TextBatches::batch(uint64_t index, int64_t batch_size, int64_t rank,
                     "TextBatches: rank must be 0 to ", num_ranks - 1, ", got ", rank);
   TORCH_CHECK_VALUE(batch_size > rank, "TextBatches: batch_size must be more than the rank, ", rank,
                     ", got ", batch_size);
-  const int64_t B = (batch_size - rank + num_ranks - 1) / num_ranks, T = options_.length;
+  return windows(index * static_cast<uint64_t>(batch_size) + static_cast<uint64_t>(rank),
+                 (batch_size - rank + num_ranks - 1) / num_ranks, static_cast<uint64_t>(num_ranks));
+}
+
+Batch TextBatches::windows(uint64_t first, int64_t count, uint64_t step) const {
+  const int64_t B = count, T = options_.length;
   Batch batch{at::empty({B, T}, at::kLong), at::empty({B, T}, at::kLong), {}};
   std::vector<int64_t> row(static_cast<size_t>(T) + 1), begins;
   for (int64_t b = 0; b < B; ++b) {
-    const auto number = static_cast<uint64_t>(rank + b * num_ranks);
     const uint64_t begin =
-        window(index * static_cast<uint64_t>(batch_size) + number) * static_cast<uint64_t>(T);
+        window(first + static_cast<uint64_t>(b) * step) * static_cast<uint64_t>(T);
     dataset_->read(begin, row);
     std::copy_n(row.begin(), T, batch.tokens.data_ptr<int64_t>() + b * T);
     auto* targets = batch.targets.data_ptr<int64_t>() + b * T;

@@ -35,6 +35,9 @@ class TextBatches {
   /// `num_ranks` gets rows rank, rank + num_ranks, ... of that. Throws c10::ValueError for no rows.
   Batch batch(uint64_t index, int64_t batch_size, int64_t rank = 0, int64_t num_ranks = 1) const;
 
+  /// Windows first, first + step, ... of the endless sequence of epochs, `count` of them.
+  Batch windows(uint64_t first, int64_t count, uint64_t step = 1) const;
+
   /// The window that comes as the `number`-th, from 0 on without end.
   uint64_t window(uint64_t number) const;
 

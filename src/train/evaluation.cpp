@@ -9,6 +9,19 @@
 #include "train/batch_loss.h"
 
 namespace dp {
+namespace {
+
+Share share_of(const World* world) { return world ? Share{world->rank(), world->size()} : Share{}; }
+
+// [positions] of int64, added up over all ranks.
+at::Tensor sum_over_ranks(World* world, const at::Tensor& counts) {
+  if (!world) return counts;
+  const at::Tensor numbers = counts.to(at::kDouble).contiguous();
+  const double* begin = numbers.data_ptr<double>();
+  return at::tensor(world->sum({begin, begin + numbers.numel()}), at::kDouble).to(at::kLong);
+}
+
+}  // namespace
 
 double Accuracy::token_accuracy(int64_t positions) const {
   const auto count = std::min(by_position.size(), static_cast<size_t>(positions));
@@ -26,13 +39,14 @@ Accuracy evaluate(const LanguageModel& model, const Task& task, int64_t length,
                   const EvaluationOptions& options) {
   const c10::InferenceMode inference;
   at::Tensor right_at, right_until;  // [positions], counts
+  const Share share = share_of(options.world);
+  const int64_t end = share.end(options.sequences);
   Accuracy accuracy;
-  for (uint64_t index = 0; accuracy.sequences < options.sequences; ++index) {
-    const int64_t batch_size = std::min(options.batch_size, options.sequences - accuracy.sequences);
-    // Whole batches of one stream, so that the sequences do not depend on the size of the last.
-    Batch batch = task.batch(options.split, options.seed, index, options.batch_size, length);
-    batch.tokens = batch.tokens.slice(0, 0, batch_size);
-    batch.targets = batch.targets.slice(0, 0, batch_size);
+  accuracy.sequences = std::max<int64_t>(0, options.sequences);
+  for (int64_t done = share.begin(options.sequences); done < end; done += options.batch_size) {
+    const int64_t count = std::min(options.batch_size, end - done);
+    const Batch batch =
+        task.sequences(options.split, options.seed, static_cast<uint64_t>(done), count, length);
     const at::Tensor asked = batch.targets[0] != kNothingAsked;
     const at::Tensor predicted = model.logits(model.features(batch.tokens)).argmax(-1);
     const at::Tensor right =
@@ -40,7 +54,15 @@ Accuracy evaluate(const LanguageModel& model, const Task& task, int64_t length,
     const at::Tensor until = right.cumprod(1);
     right_at = right_at.defined() ? right_at + right.sum(0) : right.sum(0);
     right_until = right_until.defined() ? right_until + until.sum(0) : until.sum(0);
-    accuracy.sequences += batch_size;
+  }
+  if (options.world) {
+    if (!right_at.defined()) {  // more ranks than sequences
+      const Batch any = task.sequences(options.split, options.seed, 0, 1, length);
+      right_at = right_until =
+          at::zeros({(any.targets[0] != kNothingAsked).sum().item<int64_t>()}, at::kLong);
+    }
+    right_at = sum_over_ranks(options.world, right_at);
+    right_until = sum_over_ranks(options.world, right_until);
   }
   const auto shares = [&](const at::Tensor& counts) {
     const at::Tensor share =
@@ -81,18 +103,22 @@ std::vector<EvalReport> evaluate_losses(const LanguageModel& model, const Task& 
   for (const int64_t length : lengths) {
     const int64_t sequences =
         std::min(options.sequences, task.num_sequences(options.split, length));
+    const Share share = share_of(options.world);
+    const int64_t end = share.end(sequences);
     double loss = 0, asked = 0, right = 0;
-    for (int64_t done = 0; done < sequences; done += options.batch_size) {
-      const Batch whole =
-          task.batch(options.split, options.seed, static_cast<uint64_t>(done / options.batch_size),
-                     options.batch_size, length);
-      const Batch batch = whole.rows(0, std::min(options.batch_size, sequences - done));
+    for (int64_t done = share.begin(sequences); done < end; done += options.batch_size) {
+      const Batch batch = task.sequences(options.split, options.seed, static_cast<uint64_t>(done),
+                                         std::min(options.batch_size, end - done), length);
       const auto count = (batch.targets != kNothingAsked).sum().item<double>();
       if (count == 0) continue;
       const LinearCrossEntropyOutput output = loss_of(model, batch);
       loss += count * output.loss.item<double>();
       right += (output.predicted == batch.targets.flatten()).sum().item<double>();
       asked += count;
+    }
+    if (options.world) {
+      const std::vector<double> sums = options.world->sum({loss, asked, right});
+      loss = sums[0], asked = sums[1], right = sums[2];
     }
     EvalReport& report = reports.emplace_back();
     report.length = length;

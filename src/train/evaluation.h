@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "dist/world.h"
 #include "nn/language_model.h"
 #include "tasks/task.h"
 
@@ -35,6 +36,8 @@ struct EvaluationOptions {
   Split split = Split::kTest;
   uint64_t seed = 0;
   int64_t sequences = 512, batch_size = 64;
+  World* world =
+      nullptr;  // of several ranks each takes its share of the sequences, and all have the result
 };
 
 /// Every sequence of a length must have its answers at the same positions.

@@ -54,17 +54,31 @@ class Checkpoints {
  public:
   Checkpoints(fs::path folder, int64_t keep) : folder_(std::move(folder)), keep_(keep) {}
 
-  std::optional<fs::path> latest() const {
-    const std::vector<fs::path> all = list();
-    return all.empty() ? std::nullopt : std::optional(all.back());
+  /// The last that can be read; returns its name, or nothing if there are none.
+  std::string load(Trainer& trainer, const std::function<void(const std::string&)>& say) const {
+    std::vector<fs::path> all = list();
+    std::optional<InputError> first;
+    for (; !all.empty(); all.pop_back()) {
+      try {
+        trainer.load(all.back());
+        return all.back().filename().string();
+      } catch (const InputError& error) {
+        if (say) say(std::string(error.what()) + "; looking for an older checkpoint");
+        if (!first) first = error;
+      }
+    }
+    if (first) throw *first;
+    return {};
   }
 
   void save(const Trainer& trainer, const std::string& settings) const {
+    const std::vector<AdamW::State> state = trainer.optimiser_state();
+    if (trainer.world() && trainer.world()->rank() != 0) return;
     fs::create_directories(folder_);
     char name[32];
     std::snprintf(name, sizeof name, "step-%09ld", trainer.progress().step);
     replace_directory(folder_ / name, [&](const fs::path& directory) {
-      trainer.save(directory);
+      trainer.save(directory, state);
       write_companions(trainer.task(), settings, directory);
     });
     const std::vector<fs::path> all = list();
@@ -103,7 +117,8 @@ double headline(const ordered_json& evaluation) {
 // steps come again.
 class Metrics {
  public:
-  Metrics(const fs::path& path, int64_t first_step) {
+  Metrics(const fs::path& path, int64_t first_step, bool writes) : writes_(writes) {
+    if (!writes_) return;
     std::string kept;
     std::ifstream old(path);
     for (std::string line; std::getline(old, line);) {
@@ -120,11 +135,13 @@ class Metrics {
   double best() const { return best_; }
 
   void write(const ordered_json& line) {
+    if (!writes_) return;
     stream_ << line.dump() << "\n" << std::flush;
     if (!stream_) throw std::runtime_error("cannot write metrics.jsonl: is the disk full?");
   }
 
  private:
+  bool writes_;
   std::ofstream stream_;
   double best_ = headline(std::vector<EvalReport>());
 };
@@ -136,6 +153,7 @@ std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& tra
   options.split = Split::kValidation;
   options.seed = config.training.seed;
   options.sequences = config.eval_sequences;
+  options.world = trainer.world();
   if (trainer.task().judged_by_loss())
     return evaluate_losses(trainer.model(), trainer.task(), lengths, options);
   if (trainer.task().asks_once())
@@ -143,6 +161,33 @@ std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& tra
   return reports_at(
       evaluate(trainer.model(), trainer.task(), *std::ranges::max_element(lengths), options),
       lengths);
+}
+
+// Of every rank the same, or InputError names the first that differs.
+void expect_agreement(World& world, const std::string& settings, bool resume) {
+  ordered_json own = ordered_json::parse(settings);
+  own["resume"] = resume;
+  const std::vector<std::string> texts = world.all_texts("settings", own.dump());
+  const ordered_json first = ordered_json::parse(texts[0]).flatten();
+  for (size_t rank = 1; rank < texts.size(); ++rank) {
+    const ordered_json other = ordered_json::parse(texts[rank]).flatten();
+    for (const auto& [name, value] : other.items())
+      if (!first.contains(name) || first[name] != value)
+        throw InputError("rank " + std::to_string(rank) + " has " + name.substr(1) + " = " +
+                         value.dump() + ", rank 0 has " +
+                         (first.contains(name) ? first[name].dump() : "nothing") +
+                         ", expected the same options on all ranks");
+  }
+}
+
+void expect_same_checkpoint(World& world, const std::string& name) {
+  const auto described = [](const std::string& text) { return text.empty() ? "none" : text; };
+  const std::vector<std::string> names = world.all_texts("checkpoint", name);
+  for (size_t rank = 1; rank < names.size(); ++rank)
+    if (names[rank] != names[0])
+      throw InputError("rank " + std::to_string(rank) + " goes on from checkpoint " +
+                       described(names[rank]) + ", rank 0 from " + described(names[0]) +
+                       ", expected --out in a file system that all ranks share");
 }
 
 }  // namespace
@@ -155,17 +200,23 @@ double headline(const std::vector<EvalReport>& reports) {
 }
 
 RunEnd run_training(const RunConfig& config, const fs::path& directory, bool resume,
-                    const RunWatcher& watch) {
-  if (!resume && fs::exists(directory) && !fs::is_empty(directory))
+                    const RunWatcher& watch, World* world,
+                    const std::function<void(const std::string&)>& say) {
+  const bool writes = !world || world->rank() == 0;
+  if (writes && !resume && fs::exists(directory) && !fs::is_empty(directory))
     throw InputError(quote(directory.string()) +
                      " is not empty, expected a new directory; --resume goes on with a run");
-  fs::create_directories(directory);
   const std::string settings = to_json(config);
-  Trainer trainer(config.model, make_task(config), config.training);
-  write_companions(trainer.task(), settings, directory);
+  if (world) expect_agreement(*world, settings, resume);
+  Trainer trainer(config.model, make_task(config), config.training, world);
+  if (writes) {
+    fs::create_directories(directory);
+    write_companions(trainer.task(), settings, directory);
+  }
   const Checkpoints checkpoints(directory / "checkpoints", config.keep_checkpoints);
-  if (const std::optional<fs::path> latest = checkpoints.latest()) trainer.load(*latest);
-  Metrics metrics(directory / "metrics.jsonl", trainer.progress().step);
+  const std::string checkpoint = checkpoints.load(trainer, writes ? say : nullptr);
+  if (world) expect_same_checkpoint(*world, checkpoint);
+  Metrics metrics(directory / "metrics.jsonl", trainer.progress().step, writes);
   double best = metrics.best();
   RunEnd end = RunEnd::kFinished;
   while (!trainer.finished()) {
@@ -191,13 +242,15 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
     metrics.write(line);
     if (!report.evaluation.empty() && headline(report.evaluation) >= best) {
       best = headline(report.evaluation);
-      replace_directory(directory / "best", [&](const fs::path& folder) {
-        save_model(trainer.model(), folder);
-        write_companions(trainer.task(), settings, folder);
-      });
+      if (writes)
+        replace_directory(directory / "best", [&](const fs::path& folder) {
+          save_model(trainer.model(), folder);
+          write_companions(trainer.task(), settings, folder);
+        });
     }
     const bool reached = config.stop_at > 0 && headline(report.evaluation) >= config.stop_at;
-    const bool go_on = !watch || watch(report);
+    bool go_on = !watch || watch(report);
+    if (world) go_on = !world->any(!go_on);
     if (reached || !go_on || last ||
         (step + 1) % std::max<int64_t>(1, config.checkpoint_every) == 0)
       checkpoints.save(trainer, settings);
@@ -207,7 +260,7 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
     }
     if (!go_on && !last) return RunEnd::kStopped;
   }
-  save_model(trainer.model(), directory);
+  if (writes) save_model(trainer.model(), directory);
   return end;
 }
 

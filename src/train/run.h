@@ -59,8 +59,13 @@ enum class RunEnd { kFinished, kReachedTarget, kStopped };
 ///   checkpoints/step-N/             to go on from; the last few
 /// A checkpoint is there whole or not at all. With `resume`, goes on from the last one (from the start if
 /// there is none) and ends with the same weights as an uninterrupted run, to the bit. Throws
-/// TrainingDiverged, with the last checkpoint kept.
+/// TrainingDiverged, with the last checkpoint kept. A checkpoint that cannot be read is passed over for the one before,
+/// which `say` hears of; if none can, throws InputError.
+///
+/// In a world of several ranks, all call this with the same settings and a directory that they share; rank 0 writes.
+/// What it writes does not tell how many ranks there were: any number can go on with it.
 RunEnd run_training(const RunConfig& config, const std::filesystem::path& directory, bool resume,
-                    const RunWatcher& watch);
+                    const RunWatcher& watch, World* world = nullptr,
+                    const std::function<void(const std::string&)>& say = {});
 
 }  // namespace dp

@@ -31,11 +31,11 @@ LanguageModel fresh_model(const ModelConfig& config, uint64_t seed) {
   return model;
 }
 
-std::unique_ptr<AdamW> make_optimiser(LanguageModel& model, const AdamWOptions& options) {
+std::vector<ParameterGroup> groups_of(LanguageModel& model, const AdamWOptions& options) {
   ParameterGroup decayed{{}, options.weight_decay}, plain{{}, 0};
   for (const auto& [name, parameter] : model.parameters())
     (parameter->init == Init::kNormal ? decayed : plain).parameters.push_back(parameter->value);
-  return std::make_unique<AdamW>(std::vector{decayed, plain}, options);
+  return {decayed, plain};
 }
 
 // The entropy of smoothed targets: no model has a smaller loss.
@@ -47,10 +47,11 @@ double smallest_loss(double label_smoothing, int64_t classes) {
 }
 
 // What to say when numbers have run away.
-std::string diagnosis(LanguageModel& model, const StepReport& report, int64_t step) {
+std::string diagnosis(LanguageModel& model, const StepReport& report, int64_t step, bool alone) {
   std::string text =
       c10::str("training diverged at step ", step, ": loss ", report.loss, ", gradient norm ",
                report.gradient_norm, ", learning rate ", report.learning_rate);
+  if (!alone) return text;  // no rank has all gradients
   for (const auto& [name, parameter] : model.parameters()) {
     const at::Tensor& gradient = parameter->value.grad();
     if (gradient.defined() && !gradient.isfinite().all().item<bool>())
@@ -63,12 +64,22 @@ std::string diagnosis(LanguageModel& model, const StepReport& report, int64_t st
 }  // namespace
 
 Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
-                 TrainerOptions options)
+                 TrainerOptions options, World* world)
     : task_(std::move(task)),
       options_(std::move(options)),
-      model_(fresh_model(config, options_.seed)),
-      optimiser_(make_optimiser(model_, options_.optimiser)),
-      batches_(std::make_unique<Prefetcher>(task_, Split::kTrain, options_.seed)) {
+      world_(world),
+      model_(fresh_model(config, options_.seed)) {
+  const std::vector<ParameterGroup> groups = groups_of(model_, options_.optimiser);
+  if (world_) {
+    if (options_.batch_size < world_->size())
+      throw InputError(c10::str("a batch of ", options_.batch_size, " is too small for ",
+                                world_->size(), " ranks, expected a sequence for each"));
+    sharded_ = std::make_unique<ShardedAdamW>(groups, options_.optimiser, *world_);
+  } else {
+    optimiser_ = std::make_unique<AdamW>(groups, options_.optimiser);
+  }
+  batches_ = std::make_unique<Prefetcher>(task_, Split::kTrain, options_.seed, 2,
+                                          world_ ? Share{world_->rank(), world_->size()} : Share{});
   progress_.length = first_length();
   const int64_t letters = options_.curriculum.first_letters;
   progress_.letters = letters < task_->num_letters() ? letters : 0;
@@ -79,39 +90,79 @@ StepReport Trainer::step() {
   // About as many tokens in every step, whatever the length.
   const int64_t sequences =
       options_.batch_size * std::max<int64_t>(1, options_.length / progress_.length);
-  const int64_t parts = std::min(options_.accumulation, sequences);
   const Batch batch = batches_->batch(static_cast<uint64_t>(progress_.step), sequences,
                                       {progress_.length, progress_.letters});
-  const auto asked = (batch.targets != kNothingAsked).sum().item<double>();
+  const int64_t rows_here = batch.tokens.size(0);
+  const int64_t parts = std::min(options_.accumulation, rows_here);
+  auto asked = (batch.targets != kNothingAsked).sum().item<double>();
+  int64_t tokens = batch.tokens.numel();
+  if (world_) {
+    const std::vector<double> sums = world_->sum({asked, static_cast<double>(tokens)});
+    asked = sums[0], tokens = static_cast<int64_t>(sums[1]);
+  }
   StepReport report;
   report.length = progress_.length;
   report.letters = progress_.letters;
   report.learning_rate = options_.schedule.learning_rate(progress_.step);
-  optimiser_->zero_grad();
-  double right = 0;
+  zero_grad();
+  double loss = 0, right = 0;
   for (int64_t part = 0; part < parts; ++part) {
-    const int64_t begin = sequences * part / parts, end = sequences * (part + 1) / parts;
+    const int64_t begin = rows_here * part / parts, end = rows_here * (part + 1) / parts;
+    if (sharded_ && part == parts - 1) sharded_->send_gradients();
     const Batch rows = batch.rows(begin, end);
     const double share = (rows.targets != kNothingAsked).sum().item<double>() / asked;
     if (share == 0) continue;
     const LinearCrossEntropyOutput output =
         loss_of(model_, rows, options_.label_smoothing, options_.recompute);
-    torch::autograd::backward({parts == 1 ? output.loss : output.loss * share}, {});
-    report.loss += share * output.loss.item<double>();
+    torch::autograd::backward({parts == 1 && !world_ ? output.loss : output.loss * share}, {});
+    loss += share * output.loss.item<double>();
     right += (output.predicted == rows.targets.flatten()).sum().item<double>();
   }
-  report.loss -= smallest_loss(options_.label_smoothing, model_.config().vocab_size);
-  report.accuracy = right / asked;
-  report.gradient_norm = gradient_norm(optimiser_->parameters());
+  const Totals all = totals(loss, right);
+  report.loss = all.loss - smallest_loss(options_.label_smoothing, model_.config().vocab_size);
+  report.accuracy = all.right / asked;
+  report.gradient_norm = all.gradient_norm;
   if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
-    throw TrainingDiverged(diagnosis(model_, report, progress_.step));
+    throw TrainingDiverged(diagnosis(model_, report, progress_.step, !world_));
   const bool clipped = options_.clip_norm > 0 && report.gradient_norm > options_.clip_norm;
-  optimiser_->step(report.learning_rate, clipped ? options_.clip_norm / report.gradient_norm : 1.0);
+  update(report.learning_rate, clipped ? options_.clip_norm / report.gradient_norm : 1.0, all);
   ++progress_.step;
-  progress_.tokens += batch.tokens.numel();
+  progress_.tokens += tokens;
   advance_curriculum(report.loss);
   progress_.seconds += timer.seconds();
   return report;
+}
+
+void Trainer::zero_grad() {
+  if (sharded_) return sharded_->zero_grad();
+  optimiser_->zero_grad();
+}
+
+// Over all ranks, of what each has found in its part of the batch.
+Trainer::Totals Trainer::totals(double loss, double right) {
+  if (!sharded_) return {loss, right, gradient_norm(optimiser_->parameters()), {}};
+  sharded_->receive_gradients();
+  std::vector<double> values = {loss, right, sharded_->sum_of_squares_here()};
+  for (const double used : sharded_->used_here()) values.push_back(used);
+  const std::vector<double> sums = world_->sum(values);
+  return {sums[0], sums[1], std::sqrt(sums[2]), {sums.begin() + 3, sums.end()}};
+}
+
+void Trainer::update(double learning_rate, double gradient_scale, const Totals& totals) {
+  if (sharded_) return sharded_->step(learning_rate, gradient_scale, totals.used);
+  optimiser_->step(learning_rate, gradient_scale);
+}
+
+Trainer::StateBytes Trainer::optimiser_bytes() const {
+  StateBytes bytes;
+  for (const auto& [name, tensor] : model_.named_values())
+    bytes.whole += 2 * tensor.numel() * static_cast<int64_t>(sizeof(float));
+  bytes.here = sharded_ ? sharded_->state_bytes_here() : bytes.whole;
+  return bytes;
+}
+
+std::vector<AdamW::State> Trainer::optimiser_state() const {
+  return sharded_ ? sharded_->gather_state() : optimiser_->state();
 }
 
 int64_t Trainer::first_length() const {
@@ -142,9 +193,8 @@ void Trainer::advance_curriculum(double loss) {
   }
 }
 
-void Trainer::save(const fs::path& directory) const {
+void Trainer::save(const fs::path& directory, const std::vector<AdamW::State>& states) const {
   std::vector<TensorEntry> entries;
-  const std::vector<AdamW::State>& states = optimiser_->state();
   std::vector<at::Tensor> kept;
   const auto add = [&](const std::string& name, const at::Tensor& tensor) {
     kept.push_back(tensor.contiguous());
@@ -189,11 +239,14 @@ void Trainer::load(const fs::path& directory) {
   }
   const SafetensorsFile file(directory / kOptimiserFile);
   std::vector<AdamW::State> states;
-  for (size_t i = 0; i < optimiser_->state().size(); ++i)
+  for (size_t i = 0; i < loaded.parameters().size(); ++i)
     states.push_back({load_tensor(file, c10::str("exp_avg.", i)),
                       load_tensor(file, c10::str("exp_avg_sq.", i)),
                       load_tensor(file, c10::str("steps.", i)).item<int64_t>()});
-  optimiser_->load_state(states);
+  if (sharded_)
+    sharded_->load_state(states);
+  else
+    optimiser_->load_state(states);
   const at::NoGradGuard no_grad;
   const NamedParameters source = loaded.parameters(), target = model_.parameters();
   for (size_t i = 0; i < target.size(); ++i)

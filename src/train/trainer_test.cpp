@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "dist/test_ranks.h"
 #include "tasks/word_problem.h"
 #include "train/evaluation.h"
 #include "train/run.h"
@@ -200,6 +201,27 @@ TEST(Trainer, StopsWithADiagnosisWhenNumbersRunAway) {
   } catch (const TrainingDiverged& error) {
     EXPECT_NE(std::string(error.what()).find("training diverged at step "), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("learning rate"), std::string::npos);
+  }
+}
+
+// No sequence is left out or counted twice, also where there are more ranks than sequences.
+TEST(Evaluation, RanksFindWhatOneProcessFinds) {
+  const Trainer trainer = make_trainer(small_run());
+  for (const int64_t sequences : {10, 2}) {
+    const EvaluationOptions options{.sequences = sequences, .batch_size = 4};
+    const Accuracy alone = evaluate(trainer.model(), trainer.task(), 24, options);
+    const double loss = *evaluate_losses(trainer.model(), trainer.task(), {24}, options)[0].loss;
+    const auto ends = run_ranks(3, [&](World& world) {
+      EvaluationOptions shared = options;
+      shared.world = &world;
+      const Accuracy together = evaluate(trainer.model(), trainer.task(), 24, shared);
+      EXPECT_EQ(together.sequences, sequences);
+      EXPECT_EQ(together.by_position, alone.by_position);
+      EXPECT_EQ(together.all_right, alone.all_right);
+      EXPECT_NEAR(*evaluate_losses(trainer.model(), trainer.task(), {24}, shared)[0].loss, loss,
+                  1e-6);
+    });
+    for (const std::string& end : ends) EXPECT_EQ(end, "done");
   }
 }
 
