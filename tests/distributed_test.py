@@ -14,8 +14,8 @@ import time
 import unittest
 
 DP = sys.argv.pop(1)
-TIMEOUT = 6  # seconds that a rank waits for another
-SLACK = 20  # more until all have ended, on a busy machine
+TIMEOUT = 14  # seconds within which ranks end when one is gone
+SLACK = 10  # more, on a busy machine
 MODEL = ["--hidden", 16, "--heads", 2, "--head-dim", 8, "--mlp", 32]
 WORD_PROBLEM = ["word-problem", "--group", "S3", "--num-householder", 2, *MODEL, "--batch", 8, "--length", 16, "--eval-every", 25,
                 "--eval-lengths", "16,32", "--eval-sequences", 30, "--checkpoint-every", 10]
@@ -159,6 +159,33 @@ class Curves(Case):
         result = subprocess.run(launch(3, train(self.folder / "out", "--batch", 2)), capture_output=True, text=True)
         self.assertEqual(result.returncode, 2)
         self.assertIn("a batch of 2 is too small for 3 ranks, expected a sequence for each", result.stderr)
+
+
+class Launchers(Case):
+    """What others start ranks with, where it is installed."""
+
+    def compare(self, *launcher):
+        self.run_well(launch(2, train(self.folder / "ours")))
+        self.run_well([*launcher, DP, *train(self.folder / "theirs")], 
+                      env={**os.environ, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())})
+        self.assert_same_bits(self.folder / "ours", self.folder / "theirs")
+
+    def test_mpirun(self):
+        if not shutil.which("mpirun"):
+            self.skipTest("no mpirun here")
+        self.compare("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+
+    # torchrun as a library: the command of Debian 12 fails in its own reading of options.
+    def test_torchrun(self):
+        script = ("import sys; from torch.distributed.launcher.api import LaunchConfig, elastic_launch; "
+                  "elastic_launch(LaunchConfig(1, 1, 2, rdzv_backend='c10d', rdzv_endpoint='localhost:0', run_id='dp'), "
+                  "sys.argv[1])(*sys.argv[2:])")
+        self.compare(sys.executable, "-c", script)
+
+    def test_srun(self):
+        if not shutil.which("sinfo") or subprocess.run("sinfo", capture_output=True).returncode != 0:
+            self.skipTest("no Slurm here")
+        self.compare("srun", "--ntasks", "2")
 
 
 class Faults(Case):
@@ -321,7 +348,8 @@ class Networks(Case):
         processes = self.begin(out, 400, 60)
         self.cable("down")
         time.sleep(10)
-        self.assertEqual([process.poll() for process in processes], [None, None])
+        ended = [process for process in processes if process.poll() is not None]
+        self.assertEqual(self.last_lines(ended, 1), [])
         self.cable("up")
         errors = [process.communicate(timeout=120)[1] for process in processes]
         self.assertEqual([process.returncode for process in processes], [0, 0], errors)

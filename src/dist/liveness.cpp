@@ -184,7 +184,7 @@ void Liveness::take_leave() {
   constexpr const char* kLeft = "left";
   try {
     store_->add(kLeft, 1);
-    const auto deadline = Clock::now() + 2 * kSilence;
+    const auto deadline = Clock::now() + kSilence;
     while (ranks_.rank == 0 && Clock::now() < deadline) {
       if (store_->add(kLeft, 0) >= ranks_.size) return;
       int64_t alive = 0;

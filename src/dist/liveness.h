@@ -13,9 +13,13 @@
 
 namespace dp {
 
-/// A connection to the store of rank 0, with `server` the store itself unless somebody else has it. Throws RankLost if there is none to be had.
+/// A connection to the store of rank 0, with `server` the store itself unless somebody else has it. Throws RankLost
+/// if there is none to be had.
 c10::intrusive_ptr<c10d::Store> connect(const Ranks& ranks, bool server,
                                         std::chrono::milliseconds timeout);
+
+/// From a failed collective to the end of this rank: the most that finding out who is gone, and saying it, takes.
+inline constexpr std::chrono::milliseconds kVerdictTime{7000};
 
 /// A thread that counts in the store and watches the counts of the others. Collectives know that somebody is
 /// missing, but not who; this knows. One sentence, the verdict, says it on all ranks: the first that is found.

@@ -50,7 +50,7 @@ std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), t
 
 struct World::State {
   Ranks ranks;
-  milliseconds timeout;
+  milliseconds timeout;  // of one wait
   c10::intrusive_ptr<c10d::Store> store;
   std::unique_ptr<Liveness> liveness;
   c10::intrusive_ptr<ProcessGroupGloo> group;
@@ -91,8 +91,9 @@ World::World(const Ranks& ranks, milliseconds timeout, const std::string& progra
     if (programs[i] != programs[0])
       throw InputError("rank " + std::to_string(i) + " runs " + programs[i] + ", rank 0 runs " +
                        programs[0] + ", expected the same program on all ranks");
-  s.liveness = std::make_unique<Liveness>(ranks, timeout);
-  auto options = ProcessGroupGloo::Options::create(timeout);
+  s.timeout = timeout - std::min(timeout / 2, kVerdictTime);
+  s.liveness = std::make_unique<Liveness>(ranks, s.timeout);
+  auto options = ProcessGroupGloo::Options::create(s.timeout);
   options->devices.push_back(ProcessGroupGloo::createDeviceForHostname(address));
   options->threads = 2;
   try {

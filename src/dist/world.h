@@ -23,8 +23,9 @@ class RankLost : public std::runtime_error {
 /// same order; results have the same bits on all ranks, and for the same size in every run. For one thread at a time.
 class World {
  public:
-  /// Meets the others; `program` must be the same for all. `timeout` is how long to wait for another rank, here and in
-  /// every call below. Throws RankLost, and InputError if the programs differ.
+  /// Meets the others; `program` must be the same for all. When another rank does not answer, this rank has ended
+  /// within `timeout`: it waits for somewhat less, and finds out in the rest who is gone. Throws RankLost, and
+  /// InputError if the programs differ.
   World(const Ranks& ranks, std::chrono::milliseconds timeout, const std::string& program);
   ~World();
   World(const World&) = delete;
