@@ -82,6 +82,7 @@ void keep_best(RankTiming& best, const RankTiming& timing) {
   if (best.step_ms == 0) best = timing;
   best.step_ms = std::min(best.step_ms, timing.step_ms);
   best.compute_ms = std::min(best.compute_ms, timing.compute_ms);
+  best.update_ms = std::min(best.update_ms, timing.update_ms);
   best.latency_ms = std::min(best.latency_ms, timing.latency_ms);
   best.bytes_per_ms = std::max(best.bytes_per_ms, timing.bytes_per_ms);
 }
@@ -91,7 +92,7 @@ CostModel model_from(const RankTiming& alone, const RankTiming& together, int co
   const auto parameters = static_cast<double>(alone.parameters);
   model.compute_ns =
       1e6 * alone.compute_ms * cores / parameters / static_cast<double>(alone.tokens);
-  model.update_ns = 1e6 * std::max(0.0, alone.step_ms - alone.compute_ms) * cores / parameters;
+  model.update_ns = 1e6 * alone.update_ms * cores / parameters;
   model.latency_ms = together.latency_ms;
   model.bytes_per_ms = together.bytes_per_ms;
   return model;

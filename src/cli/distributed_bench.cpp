@@ -51,11 +51,15 @@ class RankTraining {
     backward();
   }
 
+  void update_alone() {
+    const double norm = gradient_norm(alone_->parameters());
+    alone_->step(1e-4, norm > 1 ? 1 / norm : 1);
+  }
+
   void step() {
     if (!sharded_) {
       compute();
-      const double norm = gradient_norm(alone_->parameters());
-      return alone_->step(1e-4, norm > 1 ? 1 / norm : 1);
+      return update_alone();
     }
     sharded_->zero_grad();
     world_->sum({share_});
@@ -105,7 +109,7 @@ RankTiming time_rank(const TrainShape& shape, double seconds, World* world) {
   timing.parameters = model_size(shape.config).parameters();
   timing.tokens = shape.batch * shape.length;
   if (world) time_network(*world, timing);
-  BestTime step, compute;
+  BestTime step, compute, update;
   const Timer timer;
   int64_t bytes = 0;
   do {
@@ -113,29 +117,28 @@ RankTiming time_rank(const TrainShape& shape, double seconds, World* world) {
     step.time([&] { training.step(); });
     bytes = world ? world->bytes_sent() - before : 0;
     compute.time([&] { training.compute(); });
+    if (!world) update.time([&] { training.update_alone(); });
   } while (world ? !world->any(timer.seconds() > seconds) : timer.seconds() < seconds);
   timing.step_ms = 1e3 * step.seconds();
   timing.compute_ms = 1e3 * compute.seconds();
+  if (!world) timing.update_ms = 1e3 * update.seconds();
   timing.bytes_sent = bytes;
   return timing;
 }
 
 nlohmann::ordered_json to_json(const RankTiming& t) {
-  return {{"ranks", t.ranks},
-          {"parameters", t.parameters},
-          {"tokens", t.tokens},
-          {"step_ms", t.step_ms},
-          {"compute_ms", t.compute_ms},
-          {"latency_ms", t.latency_ms},
-          {"bytes_per_ms", t.bytes_per_ms},
-          {"bytes_sent", t.bytes_sent}};
+  return {
+      {"ranks", t.ranks},           {"parameters", t.parameters},     {"tokens", t.tokens},
+      {"step_ms", t.step_ms},       {"compute_ms", t.compute_ms},     {"update_ms", t.update_ms},
+      {"latency_ms", t.latency_ms}, {"bytes_per_ms", t.bytes_per_ms}, {"bytes_sent", t.bytes_sent}};
 }
 
 RankTiming rank_timing_of(const nlohmann::ordered_json& json) {
   RankTiming t;
   json.at("ranks").get_to(t.ranks), json.at("parameters").get_to(t.parameters);
   json.at("tokens").get_to(t.tokens), json.at("step_ms").get_to(t.step_ms);
-  json.at("compute_ms").get_to(t.compute_ms), json.at("latency_ms").get_to(t.latency_ms);
+  json.at("compute_ms").get_to(t.compute_ms), json.at("update_ms").get_to(t.update_ms);
+  json.at("latency_ms").get_to(t.latency_ms);
   json.at("bytes_per_ms").get_to(t.bytes_per_ms), json.at("bytes_sent").get_to(t.bytes_sent);
   return t;
 }

@@ -13,6 +13,7 @@ struct RankTiming {
   int64_t parameters = 0, tokens = 0;  // tokens: of all ranks, per step
   double step_ms = 0;     // forward, loss, backward, exchange, clipping, AdamW, new weights
   double compute_ms = 0;  // forward, loss and backward of this rank's part, alone
+  double update_ms = 0;   // clipping and AdamW; of one process only
   double latency_ms = 0, bytes_per_ms = 0;  // of the network: a small sum, a large exchange
   int64_t bytes_sent = 0;                   // by this rank, per step
 };

@@ -76,12 +76,12 @@ struct Archive {
   }
 };
 
-std::vector<ZipRecord> parse(const std::string& bytes) {
+std::vector<ZipRecord> read_zip(const std::string& bytes) {
   return parse_zip(std::as_bytes(std::span(bytes)), "x.bin");
 }
 
 void expect_one_record(const std::string& bytes) {
-  const std::vector<ZipRecord> records = parse(bytes);
+  const std::vector<ZipRecord> records = read_zip(bytes);
   ASSERT_EQ(records.size(), 1);
   EXPECT_EQ(records[0].name, "a/data");
   EXPECT_EQ(
@@ -103,7 +103,7 @@ std::string zip64_field(std::initializer_list<uint64_t> numbers) {
 TEST(Zip, FindsRecords) {
   expect_one_record(Archive{}.bytes());
   expect_one_record(Archive{.comment = "a comment with PK\5\6 inside"}.bytes());
-  EXPECT_TRUE(parse(Archive{.count = 0}.bytes()).empty());
+  EXPECT_TRUE(read_zip(Archive{.count = 0}.bytes()).empty());
 }
 
 TEST(Zip, FindsRecordsOfLargeArchives) {
@@ -154,7 +154,7 @@ TEST(Zip, RefusesMalformedArchives) {
   for (const auto& [what, bytes, message] : cases) {
     SCOPED_TRACE(what);
     try {
-      parse(bytes);
+      read_zip(bytes);
       ADD_FAILURE() << "was accepted";
     } catch (const InputError& error) {
       const std::string text = error.what();
