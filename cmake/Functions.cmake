@@ -2,7 +2,7 @@
 # the same templates. DP_UNITY=OFF compiles each alone, which shows includes that are missing.
 option(DP_UNITY "Compile several files at once: a clean build takes half as long" ON)
 function(dp_compile_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DP_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DP_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
 # dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder

@@ -35,13 +35,8 @@ struct BenchDistributedOptions {
   ThreadsOption threads;
 };
 
-// As dp bench train has it.
-ModelConfig model_of(const std::string& name) {
-  if (!name.empty()) return find_model_config(name);
-  ModelConfig c = find_model_config("state_tracking");
-  c.hidden_size = 512, c.num_hidden_layers = 8, c.num_heads = 8, c.head_dim = 64;
-  c.use_short_conv = true, c.vocab_size = 32000, c.tie_word_embeddings = true;
-  return c;
+ModelConfig config_of(const BenchDistributedOptions& options) {
+  return options.model.empty() ? hidden_512_config() : find_model_config(options.model);
 }
 
 // What a rank does that the command has started, or mpirun, or Slurm.
@@ -50,8 +45,8 @@ int bench_rank(const BenchDistributedOptions& options) {
   options.threads.apply();
   std::unique_ptr<World> world;
   if (ranks) world = std::make_unique<World>(*ranks, std::chrono::minutes(2), "dp " DP_VERSION);
-  const RankTiming timing = time_rank({model_of(options.model), options.batch, options.length},
-                                      options.seconds, world.get());
+  const RankTiming timing =
+      time_rank({config_of(options), options.batch, options.length}, options.seconds, world.get());
   if (world && world->rank() != 0) return 0;
   write_file_atomically(options.part, to_json(timing).dump() + "\n");
   return 0;
@@ -118,7 +113,7 @@ int bench_distributed(const BenchDistributedOptions& options) {
   if (!options.part.empty()) return bench_rank(options);
   options.json.check();
   const int cores = options.threads.apply();
-  const ModelConfig config = model_of(options.model);
+  const ModelConfig config = config_of(options);
   std::printf(
       "%s, %d cores; %s parameters, B %ld, T %ld; the best of %d rounds that take turns.\n\n",
       cpu_name().c_str(), cores,

@@ -37,16 +37,8 @@ struct Row {
 };
 
 std::vector<Row> default_rows() {
-  ModelConfig large = find_model_config("state_tracking");
-  large.hidden_size = 512;
-  large.num_hidden_layers = 8;
-  large.num_heads = 8;
-  large.head_dim = 64;
-  large.use_short_conv = true;
-  large.vocab_size = 32000;
-  large.tie_word_embeddings = true;
   return {{"state tracking", {find_model_config("state_tracking"), 64, 128}, 1.7},
-          {"hidden 512", {large, 4, 1024}, 1.4}};
+          {"hidden 512", {hidden_512_config(), 4, 1024}, 1.4}};
 }
 
 constexpr double kLeastSpeedup = 5;

@@ -9,6 +9,7 @@
 
 #include "base/timer.h"
 #include "cli/machine.h"
+#include "cli/model_path.h"
 #include "nn/language_model.h"
 #include "train/adamw.h"
 
@@ -105,6 +106,18 @@ class Products {
 };
 
 }  // namespace
+
+ModelConfig hidden_512_config() {
+  ModelConfig config = find_model_config("state_tracking");
+  config.hidden_size = 512;
+  config.num_hidden_layers = 8;
+  config.num_heads = 8;
+  config.head_dim = 64;
+  config.use_short_conv = true;
+  config.vocab_size = 32000;
+  config.tie_word_embeddings = true;
+  return config;
+}
 
 TrainTiming time_training(const TrainShape& shape, double seconds) {
   Training training(shape);

@@ -12,6 +12,9 @@ struct TrainShape {
   int64_t batch = 1, length = 1;  // B, T
 };
 
+/// The larger of the models that the benchmarks train: 8 layers of 8 heads, 48 million parameters.
+ModelConfig hidden_512_config();
+
 struct TrainTiming {
   double step_ms = 0;      // forward, loss, backward, clipping, AdamW
   double products_ms = 0;  // y = x W^T, dx = dy W and dW = dy^T x of every matrix, head included

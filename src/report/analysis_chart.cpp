@@ -7,6 +7,7 @@
 
 #include "analysis/verdict.h"
 #include "report/analysis_page.h"
+#include "report/chart.h"
 
 namespace dp::report {
 namespace {
@@ -16,12 +17,6 @@ using analysis::Head;
 using nlohmann::ordered_json;
 
 constexpr int kSquare = 240;  // pixels: both axes of a plane must have the same scale
-
-double rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.5g", value);
-  return std::atof(text);
-}
 
 std::string text_of(const char* format, double value) {
   char text[64];

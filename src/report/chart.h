@@ -10,6 +10,9 @@
 
 namespace dp::report {
 
+/// Five digits are more than a screen shows, and keep the page small.
+double rounded(double value);
+
 struct Point {
   double x = 0, y = 0;
 };

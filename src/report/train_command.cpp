@@ -8,9 +8,9 @@ namespace dp::report {
 namespace {
 
 // The shortest text that reads back as the same number.
-std::string number(double value) { return nlohmann::json(value).dump(); }
-std::string number(int64_t value) { return std::to_string(value); }
-std::string number(uint64_t value) { return std::to_string(value); }
+std::string as_option(double value) { return nlohmann::json(value).dump(); }
+std::string as_option(int64_t value) { return std::to_string(value); }
+std::string as_option(uint64_t value) { return std::to_string(value); }
 
 }  // namespace
 
@@ -27,7 +27,7 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   const TrainerOptions& t = config.training;
   std::string command = "./dp train " + task_name(config.task);
   const auto set = [&](const char* option, auto value) {
-    command += std::string(" ") + option + " " + number(value);
+    command += std::string(" ") + option + " " + as_option(value);
   };
   const auto set_unless = [&](auto off, const char* option, auto value) {
     if (value != off) set(option, value);
@@ -90,7 +90,7 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   }
   set("--seed", t.seed);
   for (size_t i = 0; i < config.eval_lengths.size(); ++i)
-    command += (i ? "," : " --eval-lengths ") + number(config.eval_lengths[i]);
+    command += (i ? "," : " --eval-lengths ") + as_option(config.eval_lengths[i]);
   set("--eval-every", config.eval_every);
   set("--eval-sequences", config.eval_sequences);
   set_unless(0.0, "--stop-at", config.stop_at);
@@ -110,42 +110,42 @@ std::vector<std::string> traits(const RunConfig& config) {
   const WordProblemOptions word = word_problem ? *word_problem : WordProblemOptions{};
   return {
       !word_problem                           ? model_name(model)
-      : model_option(model) == "deltaproduct" ? "n = " + number(model.num_householder)
+      : model_option(model) == "deltaproduct" ? "n = " + as_option(model.num_householder)
                                               : architecture_name(model),
-      number(model.num_hidden_layers) + (model.num_hidden_layers == 1 ? " layer" : " layers"),
+      as_option(model.num_hidden_layers) + (model.num_hidden_layers == 1 ? " layer" : " layers"),
       !word_problem            ? ""
       : model.allow_neg_eigval ? "[-1,1]"
                                : "[0,1]",
-      curriculum ? "curriculum from " + number(t.curriculum.first_length) : "no curriculum",
+      curriculum ? "curriculum from " + as_option(t.curriculum.first_length) : "no curriculum",
       t.curriculum.first_letters > 0
-          ? "elements from " + number(t.curriculum.first_letters) +
+          ? "elements from " + as_option(t.curriculum.first_letters) +
                 (word.most_moved_first ? ", moving most" : ", moving least")
           : "all elements",
-      "trained on length " + number(t.length),
-      word.max_moved > 0 ? "moves at most " + number(word.max_moved) : "moves any number",
-      number(word.tokens_per_element) + " tokens per element",
+      "trained on length " + as_option(t.length),
+      word.max_moved > 0 ? "moves at most " + as_option(word.max_moved) : "moves any number",
+      as_option(word.tokens_per_element) + " tokens per element",
       parity && parity->every_token ? "asked at every token" : "asked at the end",
       text && text->reset_at_documents ? "reset at documents" : "state kept between documents",
-      "width " + number(model.hidden_size),
-      number(model.num_heads) + " heads",
-      "heads of " + number(model.head_dim),
-      "MLP " + number(model.mlp_width()),
+      "width " + as_option(model.hidden_size),
+      as_option(model.num_heads) + " heads",
+      "heads of " + as_option(model.head_dim),
+      "MLP " + as_option(model.mlp_width()),
       with(model.use_short_conv, "convolution") +
-          (model.use_short_conv ? " " + number(model.conv_size) : ""),
+          (model.use_short_conv ? " " + as_option(model.conv_size) : ""),
       with(model.use_forget_gate, "forget gate"),
       with(model.use_output_gate, "output gate"),
-      "lr " + number(t.schedule.peak),
-      "min lr " + number(t.schedule.minimum),
-      "batch " + number(t.batch_size),
-      "weight decay " + number(t.optimiser.weight_decay),
-      number(t.schedule.total_steps) + " steps",
-      "warm-up " + number(t.schedule.warmup_steps),
-      "beta2 " + number(t.optimiser.beta2),
-      "label smoothing " + number(t.label_smoothing),
-      "clip " + number(t.clip_norm),
-      "curriculum loss " + number(t.curriculum.loss_below),
-      "curriculum steps " + number(t.curriculum.most_steps),
-      "initial deviation " + number(model.initializer_range),
+      "lr " + as_option(t.schedule.peak),
+      "min lr " + as_option(t.schedule.minimum),
+      "batch " + as_option(t.batch_size),
+      "weight decay " + as_option(t.optimiser.weight_decay),
+      as_option(t.schedule.total_steps) + " steps",
+      "warm-up " + as_option(t.schedule.warmup_steps),
+      "beta2 " + as_option(t.optimiser.beta2),
+      "label smoothing " + as_option(t.label_smoothing),
+      "clip " + as_option(t.clip_norm),
+      "curriculum loss " + as_option(t.curriculum.loss_below),
+      "curriculum steps " + as_option(t.curriculum.most_steps),
+      "initial deviation " + as_option(model.initializer_range),
   };
 }
 

@@ -17,13 +17,6 @@ using nlohmann::ordered_json;
 
 constexpr double kThin = 1, kThick = 2.5;
 
-// Five digits are more than a screen shows, and keep the page small.
-double rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.5g", value);
-  return std::atof(text);
-}
-
 // Of series i, in the rows of "hover". (GCC 12 warns of "c" + std::string, its bug 105651.)
 std::string column(size_t i) {
   std::string name = "c";
@@ -233,6 +226,12 @@ std::string value_text(const LineChart& chart, double y) {
 }
 
 }  // namespace
+
+double rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.5g", value);
+  return std::atof(text);
+}
 
 ordered_json vega_lite(const LineChart& chart) {
   ordered_json layers = ordered_json::array();
