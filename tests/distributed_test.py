@@ -21,8 +21,8 @@ WORD_PROBLEM = ["word-problem", "--group", "S3", "--num-householder", 2, *MODEL,
                 "--eval-lengths", "16,32", "--eval-sequences", 30, "--checkpoint-every", 10]
 
 
-def train(out, *more, task=WORD_PROBLEM, steps=50, timeout=TIMEOUT):
-    """What comes later replaces what was said before."""
+def train(out, *more, task=WORD_PROBLEM, steps=50, timeout=60):
+    """What comes later replaces what was said before. The timeout is long, for busy machines, where nobody is to be missed."""
     words = [*map(str, task), "--steps", str(steps), "--rank-timeout", str(timeout), "--out", str(out)]
     more = list(map(str, more))
     for i, word in enumerate(more):
@@ -202,7 +202,7 @@ class Faults(Case):
         self.assert_same_bits(out, self.uninterrupted(ranks))
 
     def begin(self, ranks, out, **options):
-        processes = self.start(ranks, lambda rank: train(out, steps=self.STEPS), **options)
+        processes = self.start(ranks, lambda rank: train(out, steps=self.STEPS, timeout=TIMEOUT), **options)
         wait_until(lambda: list((out / "checkpoints").glob("step-*")))
         return processes
 
@@ -267,7 +267,7 @@ class Faults(Case):
         self.assertEqual([process.returncode for process in processes], [2, 2])
 
     def test_a_rank_that_never_comes(self):
-        processes = self.start(2, lambda rank: ["--version"] if rank == 1 else train(self.folder / "out"))
+        processes = self.start(2, lambda rank: ["--version"] if rank == 1 else train(self.folder / "out", timeout=TIMEOUT))
         self.assertEqual(self.last_lines(processes[:1], TIMEOUT + SLACK),
                          [f"dp: error: rank 1 is not there: nothing from it within {TIMEOUT} s"])
 
