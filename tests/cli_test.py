@@ -305,7 +305,6 @@ class Bench(Case):
         for key in ("loop_forward_ms", "loop_forward_backward_ms", "chunked_forward_ms", "chunked_forward_backward_ms"):
             self.assertGreater(peer[key], 0, key)
 
-
     def test_distributed_beside_one_process(self):
         config = json.loads((ROOT / "configs/state_tracking.json").read_text())
         config.update(hidden_size=16, num_heads=2, head_dim=8, vocab_size=11)
@@ -321,6 +320,11 @@ class Bench(Case):
             n = row["ranks"]  # gradients there, weights back, some padding, and a few numbers
             self.assertGreaterEqual(row["bytes_sent"], 2 * 4 * row["parameters"] * (n - 1) / n)
             self.assertLessEqual(row["bytes_sent"], (2 * 4 * row["parameters"] + 4096) * (n - 1))
+            # docs/distributed.md, on one machine
+            core_ns = row["parameters"] * (report["compute_ns"] * row["tokens"] + report["update_ns"])
+            core_ns += report["sending_ns"] * 8 * row["parameters"] * (n - 1)
+            sums = 3 * report["latency_ms"] if n > 1 else 0
+            self.assertAlmostEqual(row["model_ms"], 1e-6 * core_ns / report["cores"] + sums)
 
     def test_train_beside_its_products_and_pytorch(self):
         config = json.loads((ROOT / "configs/state_tracking.json").read_text())

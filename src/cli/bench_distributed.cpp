@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kLeastEfficiency = 0.85;
+constexpr double kSameMachine = std::numeric_limits<double>::infinity();  // no line
 
 struct BenchDistributedOptions {
   std::string model, part;
@@ -79,34 +81,26 @@ void keep_best(RankTiming& best, const RankTiming& timing) {
   best.compute_ms = std::min(best.compute_ms, timing.compute_ms);
   best.update_ms = std::min(best.update_ms, timing.update_ms);
   best.latency_ms = std::min(best.latency_ms, timing.latency_ms);
-  best.bytes_per_ms = std::max(best.bytes_per_ms, timing.bytes_per_ms);
 }
 
-CostModel model_from(const RankTiming& alone, const RankTiming& together, int cores) {
-  CostModel model;
-  const auto parameters = static_cast<double>(alone.parameters);
-  model.compute_ns =
-      1e6 * alone.compute_ms * cores / parameters / static_cast<double>(alone.tokens);
-  model.update_ns = 1e6 * alone.update_ms * cores / parameters;
-  model.latency_ms = together.latency_ms;
-  model.bytes_per_ms = together.bytes_per_ms;
-  return model;
-}
-
-void print_prediction(CostModel model, int cores) {
+// The paper's largest model, on machines that one has.
+void print_prediction(const CostModel& model) {
   const double parameters =
       static_cast<double>(model_size(find_model_config("805m_n3")).parameters());
   constexpr int kNodes = 8;
-  constexpr double kTenGigabit = 1.25e6, kTokens = 8 * 16384;  // bytes/ms; of all nodes
-  model.bytes_per_ms = kTenGigabit;
-  const double alone = model.step_ms(1, cores, parameters, kTokens);
-  const double together = model.step_ms(kNodes, kNodes * cores, parameters, kTokens);
+  constexpr double kTenGigabit = 1.25e6, kTokens = 524288;  // bytes/ms; of all nodes
   std::printf(
-      "\nBy these constants, %s parameters on %d such machines at 10 Gbit/s, %.0fK tokens per "
-      "step: "
-      "%.0f s per step, %.2f of %d times one machine's speed; each sends %.1f GB.\n",
-      format_count(parameters).c_str(), kNodes, kTokens / 1024, 1e-3 * together,
-      alone / together / kNodes, kNodes, 1e-9 * CostModel::bytes_sent(kNodes, parameters));
+      "\nBy these constants, %s parameters and %.0fK tokens per step on %d nodes at 10 Gbit/s, "
+      "each "
+      "sending %.1f GB:\n",
+      format_count(parameters).c_str(), kTokens / 1024, kNodes,
+      1e-9 * CostModel::bytes_sent(kNodes, parameters));
+  for (const int cores : {2, 16, 64, 256}) {
+    const double alone = model.step_ms(1, cores, kTenGigabit, parameters, kTokens);
+    const double together = model.step_ms(kNodes, kNodes * cores, kTenGigabit, parameters, kTokens);
+    std::printf("  nodes of %3d cores: %6.0f s per step, %.2f of %d times one node's speed\n",
+                cores, 1e-3 * together, alone / together / kNodes, kNodes);
+  }
 }
 
 int bench_distributed(const BenchDistributedOptions& options) {
@@ -126,13 +120,14 @@ int bench_distributed(const BenchDistributedOptions& options) {
     for (const int n : options.ranks)
       keep_best(timings[n], run_ranks(options, n, std::max(1, cores / n)));
   }
-  const CostModel model = model_from(timings.at(1), timings.at(options.ranks.front()), cores);
+  const CostModel model = CostModel::fit(timings.at(1), timings.at(options.ranks.front()), cores);
   std::printf("%5s %7s | %9s %10s | %10s %12s | %s\n", "ranks", "threads", "step ms", "compute ms",
               "model ms", "MB sent/step", "efficiency");
   auto rows = ordered_json::array();
   for (const auto& [n, timing] : timings) {
-    const double predicted = model.step_ms(n, cores, static_cast<double>(timing.parameters),
-                                           static_cast<double>(timing.tokens));
+    const double predicted =
+        model.step_ms(n, cores, kSameMachine, static_cast<double>(timing.parameters),
+                      static_cast<double>(timing.tokens));
     const double efficiency = timings.at(1).step_ms / timing.step_ms;
     char judged[32] = "";
     if (n == 2)
@@ -148,17 +143,19 @@ int bench_distributed(const BenchDistributedOptions& options) {
     rows.push_back(std::move(row));
   }
   std::printf(
-      "\nA parameter costs %.3f ns per token and %.2f ns per update on one core; the network %.2f "
-      "ms "
-      "per message and %.2f GB/s.\n",
-      model.compute_ns, model.update_ns, model.latency_ms, 1e-6 * model.bytes_per_ms);
-  print_prediction(model, cores);
+      "\nOn one core a parameter costs %.3f ns per token and %.2f ns per update, a byte to another "
+      "rank %.2f "
+      "ns; a small sum takes %.2f ms.\nThe model has these from the rows of 1 and of %d ranks, and "
+      "predicts "
+      "the others.\n",
+      model.compute_ns, model.update_ns, model.sending_ns, model.latency_ms, options.ranks.front());
+  print_prediction(model);
   options.json.write({{"cpu", cpu_name()},
                       {"cores", cores},
                       {"compute_ns", model.compute_ns},
                       {"update_ns", model.update_ns},
+                      {"sending_ns", model.sending_ns},
                       {"latency_ms", model.latency_ms},
-                      {"bytes_per_ms", model.bytes_per_ms},
                       {"rows", rows}});
   return 0;
 }

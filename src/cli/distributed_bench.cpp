@@ -17,8 +17,8 @@
 namespace dp::cli {
 namespace {
 
-constexpr int64_t kLargeExchange = 16 << 20;  // bytes that a rank has for all
-constexpr double kBackwardShare = 2.0 / 3;    // of forward and backward
+constexpr double kBackwardShare = 2.0 / 3;  // of forward and backward
+constexpr int kSmallSums = 3;               // per step: of answers, norms, whether to stop
 
 // The trainer's step on random tokens.
 class RankTraining {
@@ -72,6 +72,7 @@ class RankTraining {
     const double norm = std::sqrt(sums.back());
     sums.pop_back();
     sharded_->step(1e-4, norm > 1 ? 1 / norm : 1, sums);
+    world_->any(false);
   }
 
  private:
@@ -88,15 +89,10 @@ class RankTraining {
   double share_ = 1;
 };
 
-void time_network(World& world, RankTiming& timing) {
-  const int64_t each = kLargeExchange / static_cast<int64_t>(sizeof(float)) / world.size();
-  const at::Tensor send = at::zeros({world.size(), each}), receive = at::zeros_like(send);
-  BestTime small, large;
-  for (int i = 0; i < 20; ++i) small.time([&] { world.barrier(); });
-  for (int i = 0; i < 5; ++i) large.time([&] { world.exchange(send, receive).wait(); });
-  timing.latency_ms = 1e3 * small.seconds();
-  timing.bytes_per_ms = static_cast<double>(kLargeExchange) * (world.size() - 1) / world.size() /
-                        (1e3 * large.seconds());
+double time_small_sum(World& world) {
+  BestTime time;
+  for (int i = 0; i < 20; ++i) time.time([&] { world.barrier(); });
+  return 1e3 * time.seconds();
 }
 
 }  // namespace
@@ -108,7 +104,7 @@ RankTiming time_rank(const TrainShape& shape, double seconds, World* world) {
   timing.ranks = world ? world->size() : 1;
   timing.parameters = model_size(shape.config).parameters();
   timing.tokens = shape.batch * shape.length;
-  if (world) time_network(*world, timing);
+  if (world) timing.latency_ms = time_small_sum(*world);
   BestTime step, compute, update;
   const Timer timer;
   int64_t bytes = 0;
@@ -127,10 +123,9 @@ RankTiming time_rank(const TrainShape& shape, double seconds, World* world) {
 }
 
 nlohmann::ordered_json to_json(const RankTiming& t) {
-  return {
-      {"ranks", t.ranks},           {"parameters", t.parameters},     {"tokens", t.tokens},
-      {"step_ms", t.step_ms},       {"compute_ms", t.compute_ms},     {"update_ms", t.update_ms},
-      {"latency_ms", t.latency_ms}, {"bytes_per_ms", t.bytes_per_ms}, {"bytes_sent", t.bytes_sent}};
+  return {{"ranks", t.ranks},           {"parameters", t.parameters}, {"tokens", t.tokens},
+          {"step_ms", t.step_ms},       {"compute_ms", t.compute_ms}, {"update_ms", t.update_ms},
+          {"latency_ms", t.latency_ms}, {"bytes_sent", t.bytes_sent}};
 }
 
 RankTiming rank_timing_of(const nlohmann::ordered_json& json) {
@@ -139,17 +134,35 @@ RankTiming rank_timing_of(const nlohmann::ordered_json& json) {
   json.at("tokens").get_to(t.tokens), json.at("step_ms").get_to(t.step_ms);
   json.at("compute_ms").get_to(t.compute_ms), json.at("update_ms").get_to(t.update_ms);
   json.at("latency_ms").get_to(t.latency_ms);
-  json.at("bytes_per_ms").get_to(t.bytes_per_ms), json.at("bytes_sent").get_to(t.bytes_sent);
+  json.at("bytes_sent").get_to(t.bytes_sent);
   return t;
 }
 
-double CostModel::step_ms(int ranks, double cores, double parameters, double tokens) const {
+CostModel CostModel::fit(const RankTiming& alone, const RankTiming& together, int cores) {
+  const auto parameters = static_cast<double>(alone.parameters),
+             tokens = static_cast<double>(alone.tokens);
+  CostModel model;
+  model.compute_ns = 1e6 * together.compute_ms * cores / parameters / tokens;
+  model.update_ns = 1e6 * alone.update_ms * cores / parameters;
+  model.latency_ms = together.latency_ms;
+  const double sending =
+      together.step_ms - together.compute_ms - alone.update_ms - kSmallSums * model.latency_ms;
+  const double bytes =
+      static_cast<double>(together.ranks) * static_cast<double>(together.bytes_sent);
+  model.sending_ns = 1e6 * std::max(0.0, sending) * cores / bytes;
+  return model;
+}
+
+double CostModel::step_ms(int ranks, double cores, double line_bytes_per_ms, double parameters,
+                          double tokens) const {
   const double compute = 1e-6 * compute_ns * parameters * tokens / cores;
   const double update = 1e-6 * update_ns * parameters / cores;
   if (ranks == 1) return compute + update;
-  const double one_way = bytes_sent(ranks, parameters) / 2 / bytes_per_ms;
+  const double bytes = bytes_sent(ranks, parameters);
+  const double sending = 1e-6 * sending_ns * bytes * ranks / cores;
+  const double one_way = bytes / 2 / line_bytes_per_ms;
   const double hidden = std::min(one_way, kBackwardShare * compute);
-  return compute + update + 2 * one_way - hidden + 3 * latency_ms;
+  return compute + update + sending + 2 * one_way - hidden + kSmallSums * latency_ms;
 }
 
 }  // namespace dp::cli
