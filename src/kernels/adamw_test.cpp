@@ -3,7 +3,7 @@
 
 #include "kernels/test_arrays.h"
 
-namespace dp {
+namespace dp::adamw_test {
 namespace {
 
 struct State {
@@ -103,4 +103,4 @@ TEST_P(AdamWKernel, SumOfSquaresIsExactToDoublePrecision) {
 DP_INSTANTIATE_ON_EVERY_TARGET(AdamWKernel);
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::adamw_test

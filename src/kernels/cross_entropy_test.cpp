@@ -5,7 +5,7 @@
 
 #include "kernels/test_arrays.h"
 
-namespace dp {
+namespace dp::cross_entropy_test {
 namespace {
 
 constexpr int64_t kIgnore = -100;
@@ -149,4 +149,4 @@ TEST_P(CrossEntropy, ResultsDoNotDependOnTheNumberOfThreads) {
 DP_INSTANTIATE_ON_EVERY_TARGET(CrossEntropy);
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::cross_entropy_test

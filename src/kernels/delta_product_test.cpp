@@ -14,7 +14,7 @@
 
 #include "kernels/reference.h"
 
-namespace dp {
+namespace dp::delta_product_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -417,4 +417,4 @@ TEST(DeltaProduct, ReflectionsKeepTheNormForAMillionSteps) {
 }
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::delta_product_test

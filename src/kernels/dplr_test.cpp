@@ -3,7 +3,7 @@
 
 #include "kernels/test_arrays.h"
 
-namespace dp {
+namespace dp::dplr_test {
 namespace {
 
 struct Shape {
@@ -205,4 +205,4 @@ TEST_P(Dplr, ThreadsChangeNothing) {
 DP_INSTANTIATE_ON_EVERY_TARGET(Dplr);
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::dplr_test

@@ -14,7 +14,7 @@
 
 #include "kernels/matmul.h"
 
-namespace dp {
+namespace dp::matvec_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -141,4 +141,4 @@ INSTANTIATE_TEST_SUITE_P(, MatvecOnEveryTarget,
                          });
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::matvec_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace dp {
+namespace dp::reference_test {
 namespace {
 
 ReferenceInputs random_inputs(size_t T, size_t N, size_t K, size_t V) {
@@ -76,4 +76,4 @@ TEST(Reference, GradientsMatchFiniteDifferences) {
 }
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::reference_test

@@ -3,7 +3,7 @@
 
 #include "kernels/test_arrays.h"
 
-namespace dp {
+namespace dp::rms_norm_test {
 namespace {
 
 constexpr double kEps = 1e-5;
@@ -190,4 +190,4 @@ TEST(RmsNormShapes, NoRowsGiveAZeroWeightGradient) {
 }
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::rms_norm_test

@@ -3,7 +3,7 @@
 
 #include "kernels/test_arrays.h"
 
-namespace dp {
+namespace dp::selective_scan_test {
 namespace {
 
 struct Shape {
@@ -358,4 +358,4 @@ TEST(SelectiveScanReference, GradientsMatchFiniteDifferences) {
 }
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::selective_scan_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace dp {
+namespace dp::short_conv_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -285,4 +285,4 @@ INSTANTIATE_TEST_SUITE_P(, ShortConvOnEveryTarget,
                          });
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::short_conv_test

@@ -3,7 +3,7 @@
 
 #include "kernels/test_arrays.h"
 
-namespace dp {
+namespace dp::slstm_test {
 namespace {
 
 struct Shape {
@@ -335,4 +335,4 @@ TEST(SlstmShapes, NothingGivesNothing) {
 }
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::slstm_test

@@ -3,7 +3,7 @@
 
 #include "kernels/test_arrays.h"
 
-namespace dp {
+namespace dp::swiglu_test {
 namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -71,4 +71,4 @@ TEST_P(SwiGlu, ResultsDoNotDependOnTheNumberOfThreads) {
 DP_INSTANTIATE_ON_EVERY_TARGET(SwiGlu);
 
 }  // namespace
-}  // namespace dp
+}  // namespace dp::swiglu_test
