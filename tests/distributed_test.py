@@ -178,7 +178,8 @@ class Launchers(Case):
     # torchrun as a library: the command of Debian 12 fails in its own reading of options.
     def test_torchrun(self):
         script = ("import sys; from torch.distributed.launcher.api import LaunchConfig, elastic_launch; "
-                  "elastic_launch(LaunchConfig(1, 1, 2, rdzv_backend='c10d', rdzv_endpoint='localhost:0', run_id='dp'), "
+                  "elastic_launch(LaunchConfig(1, 1, 2, rdzv_backend='c10d', rdzv_endpoint='localhost:0', run_id='dp', "
+                  "monitor_interval=1), "
                   "sys.argv[1])(*sys.argv[2:])")
         for python in ("/usr/bin/python3", sys.executable):  # the latter may be pyenv's, which has no torch
             if shutil.which(python) and subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0:
