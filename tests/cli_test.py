@@ -326,6 +326,9 @@ class Bench(Case):
             sums = 3 * report["latency_ms"] if n > 1 else 0
             self.assertAlmostEqual(row["model_ms"], 1e-6 * core_ns / report["cores"] + sums)
 
+    def test_distributed_with_too_small_a_batch(self):
+        self.assert_refused(dp("bench", "distributed", "--batch", 2, "--ranks", "2,4"), "--batch 2 is too small for 4 ranks")
+
     def test_train_beside_its_products_and_pytorch(self):
         config = json.loads((ROOT / "configs/state_tracking.json").read_text())
         config.update(hidden_size=16, num_heads=2, head_dim=8, vocab_size=11)

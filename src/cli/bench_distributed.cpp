@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "cli/command.h"
 #include "cli/distributed_bench.h"
 #include "cli/launcher.h"
@@ -91,8 +92,7 @@ void print_prediction(const CostModel& model) {
   constexpr double kTenGigabit = 1.25e6, kTokens = 524288;  // bytes/ms; of all nodes
   std::printf(
       "\nBy these constants, %s parameters and %.0fK tokens per step on %d nodes at 10 Gbit/s, "
-      "each "
-      "sending %.1f GB:\n",
+      "each sending %.1f GB:\n",
       format_count(parameters).c_str(), kTokens / 1024, kNodes,
       1e-9 * CostModel::bytes_sent(kNodes, parameters));
   for (const int cores : {2, 16, 64, 256}) {
@@ -106,6 +106,9 @@ void print_prediction(const CostModel& model) {
 int bench_distributed(const BenchDistributedOptions& options) {
   if (!options.part.empty()) return bench_rank(options);
   options.json.check();
+  if (const int most = *std::ranges::max_element(options.ranks); options.batch < most)
+    throw InputError("--batch " + std::to_string(options.batch) + " is too small for " +
+                     std::to_string(most) + " ranks, expected a sequence for each");
   const int cores = options.threads.apply();
   const ModelConfig config = config_of(options);
   std::printf(
@@ -146,10 +149,9 @@ int bench_distributed(const BenchDistributedOptions& options) {
   }
   std::printf(
       "\nOn one core a parameter costs %.3f ns per token and %.2f ns per update, a byte to another "
-      "rank %.2f "
-      "ns; a small sum takes %.2f ms.\nThe model has these from the rows of 1 and of %d ranks, and "
-      "predicts "
-      "the others.\n",
+      "rank %.2f ns; a small sum takes %.2f ms.\nThe model has these from the rows of 1 and of %d "
+      "ranks, and "
+      "predicts the others.\n",
       model.compute_ns, model.update_ns, model.sending_ns, model.latency_ms, options.ranks.front());
   print_prediction(model);
   options.json.write({{"cpu", cpu_name()},

@@ -258,8 +258,9 @@ void add_train_options(CLI::App& app, const std::string& task, TrainOptions& opt
   app.add_option("--out", options.out, "directory of the run")->type_name("DIR")->required();
   app.add_flag("--resume", options.resume,
                "go on with the run in --out, with its settings; starts it if there is none");
-  app.add_option("--rank-timeout", options.rank_timeout,
-                 "of several ranks (dp launch): seconds within which all end when one does not answer")
+  app.add_option(
+         "--rank-timeout", options.rank_timeout,
+         "of several ranks (dp launch): seconds within which all end when one does not answer")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   options.threads.add_to(app);

@@ -156,9 +156,12 @@ std::string Liveness::verdict_on(const std::string& error) {
     }
     changed_.wait_for(lock, kBeat);
   }
-  const std::string verdict = verdict_.empty() ? "rank 0 is gone: " + lost_ : verdict_;
+  // Without the store there is nobody to take leave of, and asking it would wait for its timeout again.
+  if (verdict_.empty()) return "rank 0 is gone: " + lost_;
+  const std::string verdict = verdict_;
+  const bool reachable = lost_.empty();
   lock.unlock();
-  take_leave();
+  if (reachable) take_leave();
   return verdict;
 }
 
