@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "kernels/chunk_plan.h"
@@ -19,49 +20,54 @@
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
 
-/// Fetches rows into the cache a few at a time, between tiles. Rows of one head lie H rows apart, which
-/// the hardware's own prefetching does not see; and all at once they would stall as a miss does.
-class RowPrefetcher {
+/// Fetches memory into the cache a few lines at a time, between tiles: all at once, it would stall as a
+/// miss does.
+class Prefetcher {
  public:
   void clear() { sets_ = set_ = total_ = 0; }
 
-  void add(const float* rows, size_t stride, size_t width, size_t count) {
-    if (count == 0 || sets_ == kMaxSets) return;
-    rows_[sets_++] = {rows, rows + count * stride, stride, width};
-    total_ += count * ((width + kLine - 1) / kLine);
-  }
-
-  /// Contiguous memory, as rows of two lines.
-  void add(const float* begin, size_t floats) {
-    add(begin, 2 * kLine, 2 * kLine, floats / (2 * kLine));
+  /// `count` rows of `width` floats, each `stride` floats after the one before.
+  void add(const float* begin, size_t stride, size_t width, size_t count) {
+    if (width == stride) width *= std::exchange(count, 1);
+    if (count == 0 || width == 0 || sets_ == kMaxSets) return;
+    const size_t lines = (width + kLine - 1) / kLine;
+    rows_[sets_++] = {begin, lines, lines, stride - lines * kLine, count};
+    total_ += count * lines;
   }
 
   /// Spreads all lines over about so many calls of advance().
-  void start(size_t calls) { lines_per_call_ = static_cast<int64_t>(total_ / calls + 1); }
+  void start(size_t calls) { lines_per_call_ = total_ / calls + 1; }
 
-  HWY_NOINLINE void advance() {
-    for (int64_t lines = lines_per_call_; lines > 0 && set_ < sets_;) {
-      Rows& rows = rows_[set_];
-      const float* next = rows.next;
-      do {
-        for (size_t d = 0; d < rows.width; d += kLine, --lines)
-          __builtin_prefetch(next + d, 0, 2);  // into the second-level cache
-        next += rows.stride;
-      } while (next != rows.end && lines > 0);
-      rows.next = next;
-      set_ += next == rows.end;
-    }
+  HWY_INLINE void advance() {
+    if (set_ < sets_) fetch();
   }
 
  private:
+  HWY_NOINLINE void fetch() {
+    for (size_t lines = lines_per_call_; lines > 0 && set_ < sets_;) {
+      Rows& rows = rows_[set_];
+      const size_t run = std::min(lines, rows.left);
+      for (size_t i = 0; i < run; ++i)
+        __builtin_prefetch(rows.next + i * kLine, 0, 2);  // into the second-level cache
+      rows.next += run * kLine;
+      rows.left -= run;
+      lines -= run;
+      if (rows.left > 0) continue;
+      rows.next += rows.gap;
+      rows.left = rows.lines;
+      set_ += --rows.count == 0;
+    }
+  }
+
   static constexpr size_t kLine = 64 / sizeof(float), kMaxSets = 8;
   struct Rows {
-    const float *next, *end;
-    size_t stride, width;
+    const float* next;
+    size_t left, lines;  // of this row, of each row
+    size_t gap;          // floats from the last line's end to the next row; it wraps around
+    size_t count;        // rows left
   };
   Rows rows_[kMaxSets];
-  size_t sets_ = 0, set_ = 0, total_ = 0;
-  int64_t lines_per_call_ = 0;
+  size_t sets_ = 0, set_ = 0, total_ = 0, lines_per_call_ = 0;
 };
 
 /// The rows of one head in one chunk: of k, v and beta from step_row on, of q and o from query_row on.
@@ -237,6 +243,20 @@ class Triangles {
     multiply(Q, chunk_.padded_queries(), keys_to_queries);
   }
 
+  /// Copies them to where the backward pass will look for them.
+  void save(const SavedChunk<float>& to, size_t query_stride, bool aligned) const {
+    constexpr size_t kStep = HWY_MIN(kLanes, kPanel / 2);
+    const hn::FixedTag<float, kStep> d;
+    const size_t C = chunk_.C;
+    const auto copy = [&](const float* from, size_t begin, size_t end, float* out) HWY_ATTR {
+      for (size_t x = begin; x < end; x += kStep) stream(hn::LoadU(d, from + x), d, out + x, aligned);
+    };
+    for (size_t j = 0; j < chunk_.steps; ++j) {
+      copy(keys_to_keys + j * C, 0, C, to.keys_to_keys + j * C);
+      copy(keys_to_queries + j * chunk_.Q, 0, query_stride, to.keys_to_queries + j * query_stride);
+    }
+  }
+
   float* const keys_to_keys;     // [C,C] [j][i] = decay k_j . k_i for i > j, elsewhere unspecified
   float* const keys_to_queries;  // [C,Q] [j][r] = decay k_j . q_r for queries r that see step j
 
@@ -311,8 +331,15 @@ inline void unpack_panel(const float* HWY_RESTRICT from, size_t rows, size_t V, 
                          float* HWY_RESTRICT to, size_t stride) {
   const size_t columns = std::min(kPanel, V - p * kPanel);
   to += p * kPanel;
-  for (size_t i = 0; i < rows; ++i, from += kPanel, to += stride)
-    std::memcpy(to, from, columns * sizeof(float));
+  for (size_t i = 0; i < rows; ++i, from += kPanel, to += stride) {
+    if (columns == kPanel) {
+      Vec row[kVecs];
+      load_row(row, from);
+      for (size_t c = 0; c < kVecs; ++c) hn::StoreU(row[c], kTag, to + c * kLanes);
+    } else {
+      std::memcpy(to, from, columns * sizeof(float));
+    }
+  }
 }
 
 }  // namespace dp::HWY_NAMESPACE

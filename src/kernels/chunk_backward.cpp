@@ -27,9 +27,8 @@ class BackwardPass {
         buffers_(buffers),
         scratch_(scratch_size(inputs, plan)),
         chunk_(inputs, slice.sequence, plan.C, scratch_),
-        triangles_(chunk_, scratch_),
-        sweep_(chunk_, triangles_, prefetcher_, scratch_),
-        gradients_(chunk_, triangles_, prefetcher_, plan, gradients, scratch_),
+        sweep_(chunk_, plan, saved_chunk_, prefetcher_, scratch_),
+        gradients_(chunk_, plan, saved_chunk_, prefetcher_, gradients, scratch_),
         d_o_(scratch_.take(chunk_.Q * plan.panels * kPanel)) {}
 
   void run(const BackwardWork& work) {
@@ -41,17 +40,19 @@ class BackwardPass {
       pack_state(d_final, in_.K, in_.V, slice_.panel_begin, slice_.panel_end,
                  d_state(h, work.chunk_end));
     }
-    for (size_t c = work.chunk_end; c-- > work.chunk_begin;)
+    for (size_t c = work.chunk_end; c-- > work.chunk_begin;) {
+      prefetcher_.clear();
+      if (c > work.chunk_begin) plan_prefetch(c - 1);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
         chunk_.prepare(c, h);
-        if (c > work.chunk_begin) plan_prefetch(c - 1);
-        if (work.sweep || chunk_.gated()) triangles_.find();
+        saved_chunk_ = saved_chunk(saved_, plan_, in_.H, slice_.sequence, c, h);
         for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
           pack_panel(out_.d_o + chunk_.rows.query_row * in_.V, in_.H * in_.V, chunk_.num_queries,
                      in_.V, p, d_o_panel(p));
         if (work.sweep) sweep(c);
         if (work.gradients) find_gradients(c);
       }
+    }
     if (!work.sweep || out_.dstate == nullptr) return;
     for (size_t h = slice_.head_begin; h < slice_.head_end; ++h)
       unpack_state(d_state(h, work.chunk_begin), in_.K, in_.V, slice_.panel_begin, slice_.panel_end,
@@ -60,27 +61,28 @@ class BackwardPass {
 
  private:
   static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
-    return Chunk::scratch_size(in, plan.C) + Triangles::scratch_size(in, plan.C) +
-           ChunkSweep::scratch_size(in, plan.C) + ChunkGradients::scratch_size(in, plan) +
+    return Chunk::scratch_size(in, plan.C) + ChunkSweep::scratch_size(in, plan.C) +
+           ChunkGradients::scratch_size(in, plan) +
            Scratch::rounded(Chunk::query_capacity(in, plan.C) * plan.panels * kPanel);
   }
 
-  // Names what the head at hand will read and write in chunk c.
+  // Names what all heads of the slice will read and write in chunk c.
   void plan_prefetch(size_t c) {
-    const ChunkRows rows(in_, chunk_.first_token, chunk_.num_steps, plan_.C, c, chunk_.h);
-    const auto saved = saved_head(saved_, plan_, in_.H, slice_.sequence, chunk_.h);
+    const size_t heads = slice_.head_end - slice_.head_begin, saved_size = heads * plan_.saved_size();
+    const ChunkRows rows(in_, chunk_.first_token, chunk_.num_steps, plan_.C, c, slice_.head_begin);
     const size_t key_stride = in_.H * in_.K, value_stride = in_.H * in_.V;
-    prefetcher_.clear();
-    prefetcher_.add(in_.k + rows.step_row * in_.K, key_stride, in_.K, rows.steps);
-    prefetcher_.add(in_.q + rows.query_row * in_.K, key_stride, in_.K, rows.num_queries);
-    prefetcher_.add(out_.d_o + rows.query_row * in_.V, value_stride, in_.V, rows.num_queries);
-    prefetcher_.add(out_.dv + rows.step_row * in_.V, value_stride, in_.V, rows.steps);
-    prefetcher_.add(saved.errors + c * plan_.errors_size, plan_.errors_size);
-    prefetcher_.add(saved.states + c * plan_.state_size, plan_.state_size);
-    prefetcher_.add(out_.dk + rows.step_row * in_.K, key_stride, in_.K, rows.steps);
-    prefetcher_.add(out_.dq + rows.query_row * in_.K, key_stride, in_.K, rows.num_queries);
-    prefetcher_.start(plan_.panels * ((plan_.C + in_.K) / kMaxRows<kVecs> + 1) +
-                      (in_.K / kMaxRows<kVecs> + 1) * (plan_.C / kPanel));
+    const size_t keys = heads * in_.K, values = heads * in_.V;
+    prefetcher_.add(in_.k + rows.step_row * in_.K, key_stride, keys, rows.steps);
+    prefetcher_.add(in_.q + rows.query_row * in_.K, key_stride, keys, rows.num_queries);
+    prefetcher_.add(out_.d_o + rows.query_row * in_.V, value_stride, values, rows.num_queries);
+    prefetcher_.add(out_.dv + rows.step_row * in_.V, value_stride, values, rows.steps);
+    prefetcher_.add(
+        saved_chunk(saved_, plan_, in_.H, slice_.sequence, c, slice_.head_begin).state, saved_size,
+        saved_size, 1);
+    prefetcher_.add(out_.dk + rows.step_row * in_.K, key_stride, keys, rows.steps);
+    prefetcher_.add(out_.dq + rows.query_row * in_.K, key_stride, keys, rows.num_queries);
+    prefetcher_.start(heads * (plan_.panels * ((plan_.C + in_.K) / kMaxRows<kVecs> + 1) +
+                               (in_.K / kMaxRows<kVecs> + 1) * (plan_.C / kPanel)));
   }
 
   // Gradient of the state of head h before chunk c, in panels.
@@ -108,9 +110,8 @@ class BackwardPass {
   }
 
   void find_gradients(size_t c) {
-    const auto saved = saved_head(saved_, plan_, in_.H, slice_.sequence, chunk_.h);
-    gradients_.find({saved.states + c * plan_.state_size, d_state(chunk_.h, c + 1),
-                     saved.errors + c * plan_.errors_size, d_updates(c), d_o_});
+    gradients_.find({saved_chunk_.state, d_state(chunk_.h, c + 1), saved_chunk_.errors,
+                     d_updates(c), d_o_});
   }
 
   const DeltaProductInputs& in_;
@@ -121,8 +122,8 @@ class BackwardPass {
   const SweepBuffers* const buffers_;
   Scratch scratch_;
   Chunk chunk_;
-  Triangles triangles_;
-  RowPrefetcher prefetcher_;
+  SavedChunk<const float> saved_chunk_;  // of the chunk and head at hand
+  Prefetcher prefetcher_;
   ChunkSweep sweep_;
   ChunkGradients gradients_;
   float* const d_o_;  // [panels][Q][kPanel]

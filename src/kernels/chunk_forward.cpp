@@ -5,6 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/chunk_forward.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "kernels/chunk-inl.h"
@@ -29,31 +30,31 @@ class ForwardPass {
   void run(float* o, float* state, float* saved) {
     const DeltaProductInputs& in = chunk_.in;
     const size_t chunks = plan_.num_chunks(slice_.sequence), size = in.K * in.V;
-    // With `saved`, a head's state moves through its slots, one per chunk, and ends in `last`.
     const size_t heads = slice_.head_end - slice_.head_begin;
-    Scratch last_memory(heads * plan_.state_size);
-    float* const last = last_memory.take(heads * plan_.state_size);
-    const auto slot = [&](size_t h, size_t c) {
-      return saved != nullptr && c < chunks
-                 ? saved_head(saved, plan_, in.H, slice_.sequence, h).states + c * plan_.state_size
-                 : last + (h - slice_.head_begin) * plan_.state_size;
+    Scratch states_memory(heads * plan_.state_size);
+    float* const states = states_memory.take(heads * plan_.state_size);
+    saved_is_aligned_ = reinterpret_cast<uintptr_t>(saved) % (kLanes * sizeof(float)) == 0;
+    const auto saved_at = [&](size_t c, size_t h) {
+      return saved_chunk(c < chunks ? saved : nullptr, plan_, in.H, slice_.sequence, c, h);
     };
     for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
       const float* initial =
           in.state == nullptr ? nullptr : in.state + (slice_.sequence * in.H + h) * size;
-      pack_state(initial, in.K, in.V, slice_.panel_begin, slice_.panel_end, slot(h, 0));
+      for (float* to : {head_state(states, h), saved_at(0, h).state})
+        if (to != nullptr)
+          pack_state(initial, in.K, in.V, slice_.panel_begin, slice_.panel_end, to);
     }
-    for (size_t c = 0; c < chunks; ++c)
+    for (size_t c = 0; c < chunks; ++c) {
+      plan_prefetch(c + 1, o);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
-        float* errors = saved_head(saved, plan_, in.H, slice_.sequence, h).errors;
-        if (errors != nullptr) errors += c * plan_.errors_size;
         chunk_.prepare(c, h);
-        plan_prefetch(c + 1, o, saved);
-        run_chunk(slot(h, c), slot(h, c + 1), errors, o);
+        run_chunk(head_state(states, h), saved_at(c, h), saved_at(c + 1, h).state, o);
       }
+    }
+    hwy::FlushStream();
     if (state == nullptr) return;
     for (size_t h = slice_.head_begin; h < slice_.head_end; ++h)
-      unpack_state(slot(h, chunks), in.K, in.V, slice_.panel_begin, slice_.panel_end,
+      unpack_state(head_state(states, h), in.K, in.V, slice_.panel_begin, slice_.panel_end,
                    state + (slice_.sequence * in.H + h) * size);
   }
 
@@ -63,37 +64,42 @@ class ForwardPass {
            2 * Scratch::rounded(C * kPanel) + Scratch::rounded(C * in.K);
   }
 
-  // Names what the head at hand will read and write in chunk c.
-  void plan_prefetch(size_t c, const float* o, const float* saved) {
+  float* head_state(float* states, size_t h) const {
+    return states + (h - slice_.head_begin) * plan_.state_size;
+  }
+
+  // Names what all heads of the slice will read and write in chunk c, but for what is saved: that goes
+  // past the caches.
+  void plan_prefetch(size_t c, const float* o) {
     const DeltaProductInputs& in = chunk_.in;
     prefetcher_.clear();
     if (c >= plan_.num_chunks(slice_.sequence)) return;
-    const ChunkRows rows(in, chunk_.first_token, chunk_.num_steps, chunk_.C, c, chunk_.h);
-    prefetcher_.add(in.k + rows.step_row * in.K, in.H * in.K, in.K, rows.steps);
-    prefetcher_.add(in.v + rows.step_row * in.V, in.H * in.V, in.V, rows.steps);
-    prefetcher_.add(in.q + rows.query_row * in.K, in.H * in.K, in.K, rows.num_queries);
-    prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, in.V, rows.num_queries);
-    if (saved == nullptr) return;
-    const auto head = saved_head(saved, plan_, in.H, slice_.sequence, chunk_.h);
-    prefetcher_.add(head.errors + c * plan_.errors_size, plan_.errors_size);
-    if (c + 1 < plan_.num_chunks(slice_.sequence))
-      prefetcher_.add(head.states + (c + 1) * plan_.state_size, plan_.state_size);
+    const size_t heads = slice_.head_end - slice_.head_begin;
+    const ChunkRows rows(in, chunk_.first_token, chunk_.num_steps, chunk_.C, c, slice_.head_begin);
+    prefetcher_.add(in.k + rows.step_row * in.K, in.H * in.K, heads * in.K, rows.steps);
+    prefetcher_.add(in.q + rows.query_row * in.K, in.H * in.K, heads * in.K, rows.num_queries);
+    prefetcher_.add(in.v + rows.step_row * in.V, in.H * in.V, heads * in.V, rows.steps);
+    prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, heads * in.V, rows.num_queries);
+    const size_t tiles = (chunk_.C + chunk_.C / in.N + in.K) / kMaxRows<kVecs> + 1;
+    prefetcher_.start(heads * (slice_.panel_end - slice_.panel_begin) * tiles);
   }
 
-  // Takes the state in panels from before to after (which may be the same); errors may be null.
-  void run_chunk(const float* before, float* after, float* errors, float* o) {
-    const size_t panel_size = chunk_.in.K * kPanel;
+  // Takes a head's state, in panels, through the chunk; what `saved` points to and next_state (a copy
+  // of the state after it) may be null.
+  void run_chunk(float* state, const SavedChunk<float>& saved, float* next_state, float* o) {
+    const auto panel = [](float* panels, size_t p, size_t rows) {
+      return panels == nullptr ? nullptr : panels + p * rows * kPanel;
+    };
+    const size_t K = chunk_.in.K;
     triangles_.find();
+    if (saved.keys_to_keys != nullptr && slice_.panel_begin == 0)
+      triangles_.save(saved, plan_.query_stride, saved_is_aligned_);
     if (chunk_.gated())
-      scale_columns(chunk_.keys_t, chunk_.to_end, chunk_.in.K, chunk_.C, chunk_.steps,
-                    keys_to_end_);
-    const size_t tiles = (chunk_.steps + chunk_.num_queries + chunk_.in.K) / kMaxRows<kVecs> + 1;
-    prefetcher_.start((slice_.panel_end - slice_.panel_begin) * tiles);
+      scale_columns(chunk_.keys_t, chunk_.to_end, K, chunk_.C, chunk_.steps, keys_to_end_);
     for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p) {
-      const float* state = before + p * panel_size;
-      find_updates(state, p, errors == nullptr ? nullptr : errors + p * plan_.C * kPanel);
-      read_out(state, p, o);
-      advance(state, after + p * panel_size);
+      find_updates(panel(state, p, K), p, panel(saved.errors, p, chunk_.C));
+      read_out(panel(state, p, K), p, o);
+      advance(panel(state, p, K), panel(next_state, p, K));
     }
   }
 
@@ -131,7 +137,7 @@ class ForwardPass {
         DP_UNROLL for (size_t later = r + 1; later < R; ++later)
             add_scaled<true>(e.v[later], triangles_.keys_to_keys[(i + r) * C + i + later], u);
       }
-      if (errors != nullptr) store(e, errors + i * kPanel, kPanel);
+      if (errors != nullptr) stream(e, errors + i * kPanel, saved_is_aligned_);
     });
   }
 
@@ -146,16 +152,16 @@ class ForwardPass {
       set_zero(tile);
       add_product_t(tile, chunk_.queries_t + q, Q, state, kPanel, in.K);
       if (chunk_.gated()) scale_rows(tile, chunk_.query_from_start + q);
-      // Steps that the tile's first query sees are seen by all of it; the rest row by row, so that
-      // no query is touched by what comes after it, not even by 0 x NaN.
-      const size_t common = chunk_.query_step(q) + 1;
-      add_product_t(tile, triangles_.keys_to_queries + q, Q, updates_, kPanel, common);
-      DP_UNROLL for (size_t r = 1; r < R; ++r) {
-        const size_t seen = common + r * in.N;
-        for (size_t j = common; j < seen; ++j) {
+      // Steps that the tile's first query sees are seen by all of it, the next N by all but the first
+      // and so on: no query is touched by what comes after it, not even by 0 x NaN.
+      size_t j = chunk_.query_step(q) + 1;
+      add_product_t(tile, triangles_.keys_to_queries + q, Q, updates_, kPanel, j);
+      DP_UNROLL for (size_t first = 1; first < R; ++first) {
+        for (const size_t seen = j + in.N; j < seen; ++j) {
           Vec u[kVecs];
           load_row(u, updates_ + j * kPanel);
-          add_scaled<false>(tile.v[r], triangles_.keys_to_queries[j * Q + q + r], u);
+          DP_UNROLL for (size_t r = first; r < R; ++r)
+              add_scaled<false>(tile.v[r], triangles_.keys_to_queries[j * Q + q + r], u);
         }
       }
       float* out = o + chunk_.rows.query_row * in.V + q * in.H * in.V + p * kPanel;
@@ -170,25 +176,27 @@ class ForwardPass {
     });
   }
 
-  // S' = decayed S + K^T U for one panel of columns; before and after may be the same.
-  HWY_NOINLINE void advance(const float* before, float* after) {
+  // S' = decayed S + K^T U for one panel of columns, in place and, unless null, to saved as well.
+  HWY_NOINLINE void advance(float* HWY_RESTRICT state, float* HWY_RESTRICT saved) {
     const size_t K = chunk_.in.K;
     const float decay = chunk_.total_decay();
     for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
       prefetcher_.advance();
       Tile<rows()> tile;
-      load(tile, before + d * kPanel, kPanel);
+      load(tile, state + d * kPanel, kPanel);
       if (chunk_.gated()) scale_all(tile, decay);
       add_product(tile, keys_to_end_ + d * chunk_.C, chunk_.C, updates_, kPanel, chunk_.steps);
-      store(tile, after + d * kPanel, kPanel);
+      store(tile, state + d * kPanel, kPanel);
+      if (saved != nullptr) stream(tile, saved + d * kPanel, saved_is_aligned_);
     });
   }
 
   const ChunkPlan& plan_;
   const Slice slice_;
+  bool saved_is_aligned_ = false;
   Scratch scratch_;
   Chunk chunk_;
-  RowPrefetcher prefetcher_;
+  Prefetcher prefetcher_;
   Triangles triangles_;
   float* const updates_;      // [C,kPanel]
   float* const values_;       // [C,kPanel]

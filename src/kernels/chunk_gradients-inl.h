@@ -34,12 +34,12 @@ class ChunkGradients {
            size(C * in.K) + size(Q * in.K) + 3 * size(C) + size(Q);
   }
 
-  ChunkGradients(const Chunk& chunk, const Triangles& triangles, RowPrefetcher& prefetcher,
-                 const ChunkPlan& plan, const DeltaProductGradients& out, Scratch& scratch)
+  ChunkGradients(const Chunk& chunk, const ChunkPlan& plan, const SavedChunk<const float>& saved,
+                 Prefetcher& prefetcher, const DeltaProductGradients& out, Scratch& scratch)
       : chunk_(chunk),
-        triangles_(triangles),
-        prefetcher_(prefetcher),
         plan_(plan),
+        saved_(saved),
+        prefetcher_(prefetcher),
         out_(out),
         C(chunk.C),
         Q(chunk.Q),
@@ -67,17 +67,17 @@ class ChunkGradients {
     find_d_products(values);
     find_dk(values.states, values.d_states);
     find_dq(values.states);
-    transpose<false, true>(dk_t_, C, in.K, chunk_.steps, out_.dk + chunk_.rows.step_row * in.K,
-                           in.H * in.K);
-    transpose<false, true>(dq_t_, Q, in.K, chunk_.num_queries,
-                           out_.dq + chunk_.rows.query_row * in.K, in.H * in.K);
+    transpose(dk_t_, C, in.K, chunk_.steps, out_.dk + chunk_.rows.step_row * in.K, in.H * in.K);
+    transpose(dq_t_, Q, in.K, chunk_.num_queries, out_.dq + chunk_.rows.query_row * in.K,
+              in.H * in.K);
     if (chunk_.gated()) find_dlog_gate(values.states, values.d_states);
   }
 
  private:
+  // Lane by lane along the steps first: a sum over the lanes of one vector takes as long as 16 additions.
   HWY_NOINLINE void find_dbeta(const float* errors, const float* d_updates) {
-    float* dbeta = out_.dbeta + chunk_.rows.step_row;
-    for (size_t i = 0; i < chunk_.steps; ++i) {
+    const size_t steps = chunk_.steps;
+    for (size_t i = 0; i < steps; ++i) {
       Vec sum = hn::Zero(kTag);
       for (size_t p = 0; p < plan_.panels; ++p) {
         Vec e[kVecs], x[kVecs];
@@ -85,7 +85,18 @@ class ChunkGradients {
         load_row(x, d_updates + (p * C + i) * kPanel);
         DP_UNROLL for (size_t v = 0; v < kVecs; ++v) sum = hn::MulAdd(e[v], x[v], sum);
       }
-      dbeta[i * chunk_.in.H] = hn::GetLane(hn::SumOfLanes(kTag, sum));
+      hn::StoreU(sum, kTag, swap_ + i * kLanes);
+    }
+    transpose(swap_, kLanes, steps, kLanes, decays_, C);
+    float* dbeta = out_.dbeta + chunk_.rows.step_row;
+    for (size_t i = 0; i < steps; i += kLanes) {
+      Vec sum = hn::LoadU(kTag, decays_ + i);
+      for (size_t lane = 1; lane < kLanes; ++lane)
+        sum = hn::Add(sum, hn::LoadU(kTag, decays_ + lane * C + i));
+      HWY_ALIGN float sums[kLanes];
+      hn::StoreU(sum, kTag, sums);
+      for (size_t r = 0; r < std::min(kLanes, steps - i); ++r)
+        dbeta[(i + r) * chunk_.in.H] = sums[r];
     }
   }
 
@@ -159,8 +170,12 @@ class ChunkGradients {
     const size_t steps = chunk_.padded_steps();
     transpose(matrix, C, steps, steps, swap_, C);
     for (size_t j = 0; j < chunk_.steps; ++j) {
-      std::memcpy(matrix + j * C, swap_ + j * C, j * sizeof(float));
-      matrix[j * C + j] = diagonal;
+      float* row = matrix + j * C;
+      for (size_t i = 0; i < j; i += kLanes)
+        hn::StoreU(hn::IfThenElse(hn::FirstN(kTag, j - i), hn::LoadU(kTag, swap_ + j * C + i),
+                                  hn::LoadU(kTag, row + i)),
+                   kTag, row + i);
+      row[j] = diagonal;
     }
   }
 
@@ -169,10 +184,15 @@ class ChunkGradients {
       hn::StoreU(hn::Mul(hn::LoadU(kTag, row + i), hn::LoadU(kTag, factors + i)), kTag, row + i);
   }
 
+  // per_query [Q,C]: zero for the steps after each query's own.
   HWY_NOINLINE void clear_unseen(float* per_query) {
     for (size_t r = 0; r < chunk_.num_queries; ++r) {
+      float* row = per_query + r * C;
       const size_t seen = chunk_.query_step(r) + 1;
-      std::memset(per_query + r * C + seen, 0, (chunk_.padded_steps() - seen) * sizeof(float));
+      for (size_t i = seen / kLanes * kLanes; i < chunk_.padded_steps(); i += kLanes)
+        hn::StoreU(hn::IfThenElseZero(hn::FirstN(kTag, seen - std::min(seen, i)),
+                                      hn::LoadU(kTag, row + i)),
+                   kTag, row + i);
     }
   }
 
@@ -184,13 +204,13 @@ class ChunkGradients {
     for (size_t j = 0; j < chunk_.steps; ++j) {
       for (size_t i = j + 1; i < chunk_.steps; ++i) {
         const double z =
-            static_cast<double>(d_key_products_[j * C + i]) * triangles_.keys_to_keys[j * C + i];
+            static_cast<double>(d_key_products_[j * C + i]) * saved_.keys_to_keys[j * C + i];
         d_log_[i] += z;
         d_log_[j] -= z;
       }
       for (size_t r = chunk_.first_query_after(j); r < chunk_.num_queries; ++r) {
         const double z = static_cast<double>(d_query_products_[r * C + j]) *
-                         triangles_.keys_to_queries[j * Q + r];
+                         saved_.keys_to_queries[j * plan_.query_stride + r];
         d_log_[chunk_.query_step(r)] += z;
         d_log_[j] -= z;
       }
@@ -295,9 +315,9 @@ class ChunkGradients {
   }
 
   const Chunk& chunk_;
-  const Triangles& triangles_;
-  RowPrefetcher& prefetcher_;
   const ChunkPlan& plan_;
+  const SavedChunk<const float>& saved_;  // of the chunk at hand
+  Prefetcher& prefetcher_;
   const DeltaProductGradients& out_;
   const size_t C, Q;
   float *const decays_, *const swap_;  // [C,C]

@@ -27,29 +27,35 @@ struct ChunkPlan {
   size_t panels;                    // ceil(V / kPanel)
   size_t state_size;                // floats of one state in panels: panels * K * kPanel
   size_t errors_size;               // floats of one chunk's errors in panels: panels * C * kPanel
+  size_t query_stride;              // queries of a chunk, rounded up to half a panel
   std::vector<size_t> first_chunk;  // [num_sequences+1], chunks before each sequence (of one head)
 
+  /// Floats that are saved of one chunk of one head.
+  size_t saved_size() const { return state_size + errors_size + C * C + C * query_stride; }
   size_t num_chunks(size_t sequence) const {
     return first_chunk[sequence + 1] - first_chunk[sequence];
   }
 };
 
-/// What a forward pass saves of one head of one sequence: the state before each chunk, and of each
-/// step its prediction error e = v - S^T k.
+/// What a forward pass saves of one chunk of one head: the state before it, of each step its prediction
+/// error e = v - S^T k, and the decayed products of keys with later keys and queries.
 template <class Float>
-struct SavedHead {
-  Float* states = nullptr;  // [chunks][panels][K][kPanel]
-  Float* errors = nullptr;  // [chunks][panels][C][kPanel]
+struct SavedChunk {
+  Float* state = nullptr;            // [panels][K][kPanel]
+  Float* errors = nullptr;           // [panels][C][kPanel]
+  Float* keys_to_keys = nullptr;     // [C][C], as Triangles has them
+  Float* keys_to_queries = nullptr;  // [C][query_stride]
 };
 
+/// Chunk by chunk with all heads of each, as the passes go: they then move through memory in one line.
 template <class Float>
-SavedHead<Float> saved_head(Float* saved, const ChunkPlan& plan, size_t H, size_t sequence,
-                            size_t head) {
+SavedChunk<Float> saved_chunk(Float* saved, const ChunkPlan& plan, size_t H, size_t sequence,
+                              size_t chunk, size_t head) {
   if (saved == nullptr) return {};
-  const size_t chunk_size = plan.state_size + plan.errors_size;
-  const size_t chunks_before = plan.first_chunk[sequence] * H + plan.num_chunks(sequence) * head;
-  Float* begin = saved + chunks_before * chunk_size;
-  return {begin, begin + plan.num_chunks(sequence) * plan.state_size};
+  Float* state = saved + ((plan.first_chunk[sequence] + chunk) * H + head) * plan.saved_size();
+  Float* errors = state + plan.state_size;
+  Float* keys_to_keys = errors + plan.errors_size;
+  return {state, errors, keys_to_keys, keys_to_keys + plan.C * plan.C};
 }
 
 }  // namespace dp

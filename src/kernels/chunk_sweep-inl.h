@@ -23,10 +23,11 @@ class ChunkSweep {
            Scratch::rounded(Chunk::query_capacity(in, C) * in.K);
   }
 
-  ChunkSweep(const Chunk& chunk, const Triangles& triangles, RowPrefetcher& prefetcher,
-             Scratch& scratch)
+  ChunkSweep(const Chunk& chunk, const ChunkPlan& plan, const SavedChunk<const float>& saved,
+             Prefetcher& prefetcher, Scratch& scratch)
       : chunk_(chunk),
-        triangles_(triangles),
+        plan_(plan),
+        saved_(saved),
         prefetcher_(prefetcher),
         C(chunk.C),
         Q(chunk.Q),
@@ -34,7 +35,7 @@ class ChunkSweep {
         keys_from_start_(scratch.take(C * chunk.in.K)),
         queries_from_start_(scratch.take(Q * chunk.in.K)) {}
 
-  /// After the chunk and its triangles have been prepared.
+  /// After the chunk has been prepared.
   void prepare() {
     if (!chunk_.gated()) return;
     const size_t K = chunk_.in.K;
@@ -55,7 +56,7 @@ class ChunkSweep {
       add_product_t(x, chunk_.keys_t + i, C, d_state, kPanel, chunk_.in.K);
       if (chunk_.gated()) scale_rows(x, chunk_.to_end + i);
       add_d_o(x, i, d_o);
-      add_product<true>(x, triangles_.keys_to_keys + i * C + i + R, C, d_values_ + (i + R) * kPanel,
+      add_product<true>(x, saved_.keys_to_keys + i * C + i + R, C, d_values_ + (i + R) * kPanel,
                         kPanel, steps - i - R);
       finish_rows(x, i, std::make_index_sequence<R>());
       store(x, d_updates + i * kPanel, kPanel);
@@ -83,19 +84,21 @@ class ChunkSweep {
   }
 
  private:
-  // x += P^T dO: queries that the tile's last step is seen by see all of it; the rest row by row.
+  // x += P^T dO: queries that see the tile's last step see all of it, those before only its first rows.
   template <size_t R>
   HWY_INLINE void add_d_o(Tile<R>& x, size_t i, const float* HWY_RESTRICT d_o) {
-    const float* products = triangles_.keys_to_queries + i * Q;
+    const size_t stride = plan_.query_stride;
+    const float* products = saved_.keys_to_queries + i * stride;
     const size_t common = std::min(chunk_.first_query_after(i + R - 1), chunk_.num_queries);
-    add_product(x, products + common, Q, d_o + common * kPanel, kPanel,
+    add_product(x, products + common, stride, d_o + common * kPanel, kPanel,
                 chunk_.num_queries - common);
-    DP_UNROLL for (size_t r = 0; r + 1 < R; ++r) {
-      for (size_t query = chunk_.first_query_after(i + r); query < common; ++query) {
-        Vec row[kVecs];
-        load_row(row, d_o + query * kPanel);
-        add_scaled<false>(x.v[r], products[r * Q + query], row);
-      }
+    for (size_t query = chunk_.first_query_after(i); query < common; ++query) {
+      Vec row[kVecs];
+      load_row(row, d_o + query * kPanel);
+      with_rows<R>(chunk_.query_step(query) + 1 - i, 0, [&](auto seen, size_t) HWY_ATTR {
+        DP_UNROLL for (size_t r = 0; r < decltype(seen)::value; ++r)
+            add_scaled<false>(x.v[r], products[r * stride + query], row);
+      });
     }
   }
 
@@ -112,12 +115,13 @@ class ChunkSweep {
       hn::StoreU(dv[c], kTag, d_values_ + (i + r) * kPanel + c * kLanes);
     }
     DP_UNROLL for (size_t earlier = 0; earlier < r; ++earlier)
-        add_scaled<true>(x.v[earlier], triangles_.keys_to_keys[(i + earlier) * C + i + r], dv);
+        add_scaled<true>(x.v[earlier], saved_.keys_to_keys[(i + earlier) * C + i + r], dv);
   }
 
   const Chunk& chunk_;
-  const Triangles& triangles_;
-  RowPrefetcher& prefetcher_;
+  const ChunkPlan& plan_;
+  const SavedChunk<const float>& saved_;  // of the chunk at hand
+  Prefetcher& prefetcher_;
   const size_t C, Q;
   float *const d_values_, *const keys_from_start_, *const queries_from_start_;
 };

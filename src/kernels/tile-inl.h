@@ -61,6 +61,27 @@ HWY_INLINE void store(const Tile<R, W>& tile, float* HWY_RESTRICT to, size_t str
   DP_FOR_TILE(r, c) hn::StoreU(tile.v[r][c], kTag, to + r * stride + c * kLanes);
 }
 
+/// Stores past the caches what is read much later, if `to` is aligned to a vector.
+template <class D>
+HWY_INLINE void stream(hn::Vec<D> v, D d, float* HWY_RESTRICT to, bool aligned) {
+  if (HWY_LIKELY(aligned)) {
+    hn::Stream(v, d, to);
+  } else {
+    hn::StoreU(v, d, to);
+  }
+}
+
+/// Rows of a panel, likewise.
+template <size_t R>
+HWY_INLINE void stream(const Tile<R>& tile, float* HWY_RESTRICT to, bool aligned) {
+  constexpr size_t W = kVecs;
+  if (HWY_LIKELY(aligned)) {
+    DP_FOR_TILE(r, c) hn::Stream(tile.v[r][c], kTag, to + r * kPanel + c * kLanes);
+  } else {
+    store(tile, to, kPanel);
+  }
+}
+
 /// tile *= factor
 template <size_t R, size_t W>
 HWY_INLINE void scale_all(Tile<R, W>& tile, float factor) {
@@ -163,36 +184,33 @@ HWY_INLINE void for_tiles_reversed(size_t rows, const F& f) {
   }
 }
 
-// Columns of a block that is transposed in registers: four, or eight where vectors are long enough.
-inline constexpr size_t kBlockColumns = HWY_MIN(HWY_MAX(kLanes, 4), 8);
-
-// to[c][r] = factors[r] from[r][c] for r < 4, c < kBlockColumns; factors only if kScale.
-template <bool kScale>
+// to[c][r] = factors[r] from[r][c] for r < kRows (4 or 8), c < 4; factors only if kScale.
+template <size_t kRows, bool kScale>
 HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stride,
                                 const float* HWY_RESTRICT factors, float* HWY_RESTRICT to,
                                 size_t to_stride) {
 #if HWY_TARGET == HWY_SCALAR
-  for (size_t c = 0; c < kBlockColumns; ++c)
-    for (size_t r = 0; r < 4; ++r)
+  for (size_t c = 0; c < 4; ++c)
+    for (size_t r = 0; r < kRows; ++r)
       to[c * to_stride + r] =
           kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
 #else
-  const hn::FixedTag<float, kBlockColumns> d;
+  const hn::FixedTag<float, kRows> d;
   const hn::FixedTag<float, 4> d4;
-  const auto put4 = [&](auto column, size_t c) HWY_ATTR {
-    if constexpr (kScale) column = hn::Mul(hn::LoadU(d4, factors), column);
-    hn::StoreU(column, d4, to + c * to_stride);
-  };
-  const auto put = [&](auto columns, size_t c) HWY_ATTR {
-    if constexpr (kBlockColumns == 8) {  // each 128-bit block of a vector holds one column
-      put4(hn::LowerHalf(d4, columns), c);
-      put4(hn::UpperHalf(d4, columns), c + 4);
+  // Rows r and r + 4 side by side: interleaving works within blocks of four.
+  const auto get = [&](size_t r) HWY_ATTR {
+    const auto row = hn::LoadU(d4, from + r * from_stride);
+    if constexpr (kRows == 8) {
+      return hn::Combine(d, hn::LoadU(d4, from + (r + 4) * from_stride), row);
     } else {
-      put4(columns, c);
+      return row;
     }
   };
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
-  const auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
+  const auto put = [&](auto column, size_t c) HWY_ATTR {
+    if constexpr (kScale) column = hn::Mul(hn::LoadU(d, factors), column);
+    hn::StoreU(column, d, to + c * to_stride);
+  };
+  const auto r0 = get(0), r1 = get(1), r2 = get(2), r3 = get(3);
   const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
   const auto up02 = hn::InterleaveUpper(d, r0, r2), up13 = hn::InterleaveUpper(d, r1, r3);
   put(hn::InterleaveLower(d, low02, low13), 0);
@@ -202,32 +220,32 @@ HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stri
 #endif
 }
 
-/// to[c][r] = from[r][c], times factors[r] if kScale. Goes along the rows of `from`, four at a time, or
-/// with kAlongColumns along the rows of `to`: whichever are far apart in memory.
-template <bool kScale = false, bool kAlongColumns = false>
-inline void transpose(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
-                      size_t columns, float* HWY_RESTRICT to, size_t to_stride,
-                      const float* factors = nullptr) {
-  const size_t block_rows = rows / 4 * 4, block_columns = columns / kBlockColumns * kBlockColumns;
-  const auto block = [&](size_t r, size_t c) HWY_ATTR {
-    transpose_block<kScale>(from + r * from_stride + c, from_stride, kScale ? factors + r : nullptr,
-                            to + c * to_stride + r, to_stride);
+/// to[c][r] = from[r][c], times factors[r] if kScale.
+template <bool kScale = false>
+HWY_NOINLINE void transpose(const float* HWY_RESTRICT from, size_t from_stride, size_t rows,
+                            size_t columns, float* HWY_RESTRICT to, size_t to_stride,
+                            const float* HWY_RESTRICT factors = nullptr) {
+  const size_t block_columns = columns / 4 * 4;
+  size_t r = 0;
+  const auto blocks = [&](auto height) HWY_ATTR {
+    for (; r + height() <= rows; r += height()) {
+      const float* in = from + r * from_stride;
+      float* out = to + r;
+      const float* scales = kScale ? factors + r : nullptr;
+      for (size_t c = 0; c < block_columns; c += 4, in += 4, out += 4 * to_stride)
+        transpose_block<height(), kScale>(in, from_stride, scales, out, to_stride);
+    }
   };
-  if constexpr (kAlongColumns) {
-    for (size_t c = 0; c < block_columns; c += kBlockColumns)
-      for (size_t r = 0; r < block_rows; r += 4) block(r, c);
-  } else {
-    for (size_t r = 0; r < block_rows; r += 4)
-      for (size_t c = 0; c < block_columns; c += kBlockColumns) block(r, c);
-  }
+  if constexpr (kLanes >= 8) blocks(std::integral_constant<size_t, 8>());
+  blocks(std::integral_constant<size_t, 4>());
   const auto edge = [&](size_t r_begin, size_t r_end, size_t c_begin) {
-    for (size_t r = r_begin; r < r_end; ++r)
+    for (size_t i = r_begin; i < r_end; ++i)
       for (size_t c = c_begin; c < columns; ++c)
-        to[c * to_stride + r] =
-            kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
+        to[c * to_stride + i] =
+            kScale ? factors[i] * from[i * from_stride + c] : from[i * from_stride + c];
   };
-  if (block_columns < columns) edge(0, block_rows, block_columns);
-  if (block_rows < rows) edge(block_rows, rows, 0);
+  if (block_columns < columns) edge(0, r, block_columns);
+  if (r < rows) edge(r, rows, 0);
 }
 
 }  // namespace dp::HWY_NAMESPACE
