@@ -70,6 +70,17 @@ class Prefetcher {
   size_t sets_ = 0, set_ = 0, total_ = 0, lines_per_call_ = 0;
 };
 
+/// Two that advance together: what the next chunk needs, of all heads, and what the next head needs.
+/// The less waits in the second-level cache, the less is evicted before its turn.
+struct ChunkPrefetcher {
+  Prefetcher next_chunk, next_head;
+
+  HWY_INLINE void advance() {
+    next_chunk.advance();
+    next_head.advance();
+  }
+};
+
 /// The rows of one head in one chunk: of k, v and beta from step_row on, of q and o from query_row on.
 struct ChunkRows {
   ChunkRows(const DeltaProductInputs& in, size_t first_token, size_t num_steps, size_t C, size_t c,
@@ -92,7 +103,7 @@ struct Chunk {
   }
 
   static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    return Scratch::rounded(C * in.K) + Scratch::rounded(query_capacity(in, C) * in.K) +
+    return 2 * (Scratch::rounded(C * in.K) + Scratch::rounded(query_capacity(in, C) * in.K)) +
            5 * Scratch::rounded(C + kPanel) + Scratch::rounded(query_capacity(in, C));
   }
 
@@ -103,6 +114,8 @@ struct Chunk {
         first_token(static_cast<size_t>(inputs.offsets[sequence])),
         num_steps(static_cast<size_t>(inputs.offsets[sequence + 1] - inputs.offsets[sequence]) *
                   inputs.N),
+        keys(scratch.take(C * inputs.K)),
+        queries(scratch.take(Q * inputs.K)),
         keys_t(scratch.take(C * inputs.K)),
         queries_t(scratch.take(Q * inputs.K)),
         beta(scratch.take(C)),
@@ -115,18 +128,13 @@ struct Chunk {
     std::fill(scales, scales + Q, inputs.scale);
   }
 
-  /// Packs chunk number c of one head.
+  /// Turns to chunk number c of one head; its keys and queries are packed by what follows.
   void prepare(size_t c, size_t head) {
     h = head;
     rows = ChunkRows(in, first_token, num_steps, C, c, h);
     begin = rows.begin;
     steps = rows.steps;
     num_queries = rows.num_queries;
-    const size_t stride = in.H * in.K;
-    transpose(in.k + rows.step_row * in.K, stride, steps, in.K, keys_t, C);
-    transpose<true>(in.q + rows.query_row * in.K, stride, num_queries, in.K, queries_t, Q, scales);
-    clear_columns(keys_t, C, steps, padded_steps());
-    clear_columns(queries_t, Q, num_queries, padded_queries());
     for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[rows.step_row + i * in.H];
     for (size_t i = steps; i < padded_steps(); ++i) beta[i] = 0;
     size_t query = 0,
@@ -137,6 +145,20 @@ struct Chunk {
       if (++factor == in.N) factor = 0, ++query;
     }
     if (gated()) find_decays();
+  }
+
+  void pack_rows() {
+    const size_t stride = in.H * in.K;
+    scale_rows(in.k + rows.step_row * in.K, stride, steps, in.K, nullptr, keys);
+    scale_rows(in.q + rows.query_row * in.K, stride, num_queries, in.K, scales, queries);
+  }
+
+  void pack_columns() {
+    const size_t stride = in.H * in.K;
+    transpose(in.k + rows.step_row * in.K, stride, steps, in.K, keys_t, C);
+    transpose<true>(in.q + rows.query_row * in.K, stride, num_queries, in.K, queries_t, Q, scales);
+    clear_columns(keys_t, C, steps, padded_steps());
+    clear_columns(queries_t, Q, num_queries, padded_queries());
   }
 
   bool gated() const { return in.log_gate != nullptr; }
@@ -154,7 +176,9 @@ struct Chunk {
   const size_t first_token, num_steps;
   size_t h = 0, begin = 0, steps = 0, num_queries = 0;
   ChunkRows rows{in, 0, 0, 1, 0, 0};
-  float* const keys_t;     // [K,C], columns beyond `steps` are zero up to padded_steps()
+  float* const keys;       // [C,K], by pack_rows()
+  float* const queries;    // [Q,K], times scale, likewise
+  float* const keys_t;     // [K,C], by pack_columns(); columns beyond `steps` are zero up to padded_steps()
   float* const queries_t;  // [K,Q], times scale, likewise
   float* const beta;       // [C]
   // Decays, only when gated; all are products of gates, so never above 1 for gates <= 0, and a gate

@@ -41,16 +41,25 @@ class BackwardPass {
                  d_state(h, work.chunk_end));
     }
     for (size_t c = work.chunk_end; c-- > work.chunk_begin;) {
-      prefetcher_.clear();
-      if (c > work.chunk_begin) plan_prefetch(c - 1);
+      const bool last = c == work.chunk_begin;
+      prefetch_rows(c, last);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
+        if (h + 1 < slice_.head_end) {
+          prefetch_saved(c, h + 1);
+        } else if (!last) {
+          prefetch_saved(c - 1, slice_.head_begin);
+        }
         chunk_.prepare(c, h);
+        chunk_.pack_rows();
+        if (chunk_.gated()) chunk_.pack_columns();
         saved_chunk_ = saved_chunk(saved_, plan_, in_.H, slice_.sequence, c, h);
         for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
           pack_panel(out_.d_o + chunk_.rows.query_row * in_.V, in_.H * in_.V, chunk_.num_queries,
                      in_.V, p, d_o_panel(p));
-        if (work.sweep) sweep(c);
+        // The gradients need the state's gradient after the chunk, and retreating may overwrite it.
+        if (work.sweep) find_d_updates(c);
         if (work.gradients) find_gradients(c);
+        if (work.sweep) retreat(c);
       }
     }
     if (!work.sweep || out_.dstate == nullptr) return;
@@ -61,52 +70,70 @@ class BackwardPass {
 
  private:
   static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
-    return Chunk::scratch_size(in, plan.C) + ChunkSweep::scratch_size(in, plan.C) +
+    return Chunk::scratch_size(in, plan.C) + ChunkSweep::scratch_size(in, plan) +
            ChunkGradients::scratch_size(in, plan) +
            Scratch::rounded(Chunk::query_capacity(in, plan.C) * plan.panels * kPanel);
   }
 
-  // Names what all heads of the slice will read and write in chunk c.
-  void plan_prefetch(size_t c) {
-    const size_t heads = slice_.head_end - slice_.head_begin, saved_size = heads * plan_.saved_size();
-    const ChunkRows rows(in_, chunk_.first_token, chunk_.num_steps, plan_.C, c, slice_.head_begin);
-    const size_t key_stride = in_.H * in_.K, value_stride = in_.H * in_.V;
-    const size_t keys = heads * in_.K, values = heads * in_.V;
-    prefetcher_.add(in_.k + rows.step_row * in_.K, key_stride, keys, rows.steps);
-    prefetcher_.add(in_.q + rows.query_row * in_.K, key_stride, keys, rows.num_queries);
-    prefetcher_.add(out_.d_o + rows.query_row * in_.V, value_stride, values, rows.num_queries);
-    prefetcher_.add(out_.dv + rows.step_row * in_.V, value_stride, values, rows.steps);
-    prefetcher_.add(
-        saved_chunk(saved_, plan_, in_.H, slice_.sequence, c, slice_.head_begin).state, saved_size,
-        saved_size, 1);
-    prefetcher_.add(out_.dk + rows.step_row * in_.K, key_stride, keys, rows.steps);
-    prefetcher_.add(out_.dq + rows.query_row * in_.K, key_stride, keys, rows.num_queries);
-    prefetcher_.start(heads * (plan_.panels * ((plan_.C + in_.K) / kMaxRows<kVecs> + 1) +
-                               (in_.K / kMaxRows<kVecs> + 1) * (plan_.C / kPanel)));
+  // Names the rows that all heads of the slice will read and write in the chunk that follows c.
+  void prefetch_rows(size_t c, bool last) {
+    Prefetcher& next = prefetcher_.next_chunk;
+    next.clear();
+    if (last) return;
+    const size_t heads = slice_.head_end - slice_.head_begin;
+    const ChunkRows rows(in_, chunk_.first_token, chunk_.num_steps, plan_.C, c - 1,
+                         slice_.head_begin);
+    const auto add = [&](const float* array, size_t width, size_t row, size_t count) {
+      next.add(array + row * width, in_.H * width, heads * width, count);
+    };
+    add(in_.k, in_.K, rows.step_row, rows.steps);
+    add(in_.q, in_.K, rows.query_row, rows.num_queries);
+    add(out_.d_o, in_.V, rows.query_row, rows.num_queries);
+    add(out_.dv, in_.V, rows.step_row, rows.steps);
+    add(out_.dk, in_.K, rows.step_row, rows.steps);
+    add(out_.dq, in_.K, rows.query_row, rows.num_queries);
+    next.start(heads * advances_per_head());
+  }
+
+  // Names what was saved of one chunk of one head.
+  void prefetch_saved(size_t c, size_t h) {
+    Prefetcher& next = prefetcher_.next_head;
+    const size_t size = plan_.saved_size();
+    next.clear();
+    next.add(saved_chunk(saved_, plan_, in_.H, slice_.sequence, c, h).state, size, size, 1);
+    next.start(advances_per_head());
+  }
+
+  // About how many tiles call advance() in sweep and gradients of a chunk.
+  size_t advances_per_head() const {
+    return plan_.panels * ((plan_.C + in_.K) / kMaxRows<kVecs> + 1) +
+           (in_.K / kMaxRows<kVecs> + 1) * (plan_.C / kPanel);
   }
 
   // Gradient of the state of head h before chunk c, in panels.
   float* d_state(size_t h, size_t c) const {
     const SweepBuffers& buffers = buffers_[h - slice_.head_begin];
-    return buffers.d_states + buffers.state_slot(c) * plan_.state_size;
+    return buffers.d_states + buffers.slot(c) * plan_.state_size;
   }
   // Gradients of the chunk's updates, of the head at hand.
   float* d_updates(size_t c) const {
     const SweepBuffers& buffers = buffers_[chunk_.h - slice_.head_begin];
-    return buffers.d_updates + buffers.update_slot(c) * plan_.errors_size;
+    return buffers.d_updates + buffers.slot(c) * plan_.errors_size;
   }
   float* d_o_panel(size_t p) const { return d_o_ + p * chunk_.Q * kPanel; }
 
-  void sweep(size_t c) {
-    const size_t panel_size = in_.K * kPanel;
+  void find_d_updates(size_t c) {
     sweep_.prepare();
-    for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p) {
-      const float* after = d_state(chunk_.h, c + 1) + p * panel_size;
-      sweep_.find_d_updates(after, d_o_panel(p), d_updates(c) + p * plan_.C * kPanel);
-      unpack_panel(sweep_.d_values(), chunk_.steps, in_.V, p,
-                   out_.dv + chunk_.rows.step_row * in_.V, in_.H * in_.V);
-      sweep_.retreat(after, d_o_panel(p), d_state(chunk_.h, c) + p * panel_size);
-    }
+    for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
+      sweep_.find_d_updates(p, d_state(chunk_.h, c + 1) + p * in_.K * kPanel, d_o_panel(p),
+                            d_updates(c) + p * plan_.C * kPanel, out_.dv);
+  }
+
+  void retreat(size_t c) {
+    const float* after = d_state(chunk_.h, c + 1);
+    float* before = d_state(chunk_.h, c);
+    for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
+      sweep_.retreat(p, after + p * in_.K * kPanel, d_o_panel(p), before + p * in_.K * kPanel);
   }
 
   void find_gradients(size_t c) {
@@ -123,7 +150,7 @@ class BackwardPass {
   Scratch scratch_;
   Chunk chunk_;
   SavedChunk<const float> saved_chunk_;  // of the chunk and head at hand
-  Prefetcher prefetcher_;
+  ChunkPrefetcher prefetcher_;
   ChunkSweep sweep_;
   ChunkGradients gradients_;
   float* const d_o_;  // [panels][Q][kPanel]

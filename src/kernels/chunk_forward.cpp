@@ -48,6 +48,7 @@ class ForwardPass {
       plan_prefetch(c + 1, o);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
         chunk_.prepare(c, h);
+        chunk_.pack_columns();
         run_chunk(head_state(states, h), saved_at(c, h), saved_at(c + 1, h).state, o);
       }
     }

@@ -35,7 +35,7 @@ class ChunkGradients {
   }
 
   ChunkGradients(const Chunk& chunk, const ChunkPlan& plan, const SavedChunk<const float>& saved,
-                 Prefetcher& prefetcher, const DeltaProductGradients& out, Scratch& scratch)
+                 ChunkPrefetcher& prefetcher, const DeltaProductGradients& out, Scratch& scratch)
       : chunk_(chunk),
         plan_(plan),
         saved_(saved),
@@ -247,9 +247,9 @@ class ChunkGradients {
           DP_FOR_TILE(r, c)
           tile.v[r][c] = hn::Add(tile.v[r][c], hn::LoadU(kTag, out + r * C + c * kLanes));
         }
-        add_product(tile, chunk_.keys_t + d * C, C, d_key_products_ + column, C, chunk_.steps);
-        add_product(tile, chunk_.queries_t + d * Q, Q, d_query_products_ + column, C,
-                    chunk_.num_queries);
+        add_product_t(tile, chunk_.keys + d, K, d_key_products_ + column, C, chunk_.steps);
+        add_product_t(tile, chunk_.queries + d, K, d_query_products_ + column, C,
+                      chunk_.num_queries);
         store(tile, out, C);
       });
     }
@@ -276,7 +276,8 @@ class ChunkGradients {
         scale_columns(tile, chunk_.query_from_start + column);
         add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
       }
-      add_product(tile, chunk_.keys_t + d * C, C, d_query_products_t_ + column, Q, chunk_.steps);
+      add_product_t(tile, chunk_.keys + d, chunk_.in.K, d_query_products_t_ + column, Q,
+                    chunk_.steps);
       scale_all(tile, chunk_.in.scale);
       store(tile, dq_t_ + d * Q + column, Q);
     });
@@ -317,7 +318,7 @@ class ChunkGradients {
   const Chunk& chunk_;
   const ChunkPlan& plan_;
   const SavedChunk<const float>& saved_;  // of the chunk at hand
-  Prefetcher& prefetcher_;
+  ChunkPrefetcher& prefetcher_;
   const DeltaProductGradients& out_;
   const size_t C, Q;
   float *const decays_, *const swap_;  // [C,C]

@@ -22,12 +22,9 @@ void chunk_forward(const DeltaProductInputs& inputs, const ChunkPlan& plan, cons
 struct SweepBuffers {
   float* d_states = nullptr;   // [slots][panels][K][kPanel], gradient of the state between chunks
   float* d_updates = nullptr;  // [slots][panels][C][kPanel], gradient of each step's u = beta e
-  bool every_chunk = false;    // slots for every chunk (and one state more), else two to alternate
+  bool every_chunk = false;    // slots for every chunk (and one state more), else one
 
-  size_t state_slot(size_t before_chunk) const {
-    return every_chunk ? before_chunk : before_chunk % 2;
-  }
-  size_t update_slot(size_t chunk) const { return every_chunk ? chunk : 0; }
+  size_t slot(size_t chunk) const { return every_chunk ? chunk : 0; }
 };
 
 struct BackwardWork {

@@ -18,20 +18,20 @@ namespace dp::HWY_NAMESPACE {
 
 class ChunkSweep {
  public:
-  static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    return Scratch::rounded(C * kPanel) + Scratch::rounded(C * in.K) +
-           Scratch::rounded(Chunk::query_capacity(in, C) * in.K);
+  static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
+    return Scratch::rounded(plan.errors_size) + Scratch::rounded(plan.C * in.K) +
+           Scratch::rounded(Chunk::query_capacity(in, plan.C) * in.K);
   }
 
   ChunkSweep(const Chunk& chunk, const ChunkPlan& plan, const SavedChunk<const float>& saved,
-             Prefetcher& prefetcher, Scratch& scratch)
+             ChunkPrefetcher& prefetcher, Scratch& scratch)
       : chunk_(chunk),
         plan_(plan),
         saved_(saved),
         prefetcher_(prefetcher),
         C(chunk.C),
         Q(chunk.Q),
-        d_values_(scratch.take(C * kPanel)),
+        d_values_(scratch.take(plan.errors_size)),
         keys_from_start_(scratch.take(C * chunk.in.K)),
         queries_from_start_(scratch.take(Q * chunk.in.K)) {}
 
@@ -39,46 +39,53 @@ class ChunkSweep {
   void prepare() {
     if (!chunk_.gated()) return;
     const size_t K = chunk_.in.K;
-    scale_columns(chunk_.keys_t, chunk_.from_start, K, C, chunk_.steps, keys_from_start_);
-    scale_columns(chunk_.queries_t, chunk_.query_from_start, K, Q, chunk_.num_queries,
-                  queries_from_start_);
+    scale_rows(chunk_.keys, K, chunk_.steps, K, chunk_.from_start, keys_from_start_);
+    scale_rows(chunk_.queries, K, chunk_.num_queries, K, chunk_.query_from_start,
+               queries_from_start_);
   }
 
-  /// dU of one panel from dS' and dO, and d_values() = dV = beta dU.
-  HWY_NOINLINE void find_d_updates(const float* HWY_RESTRICT d_state, const float* HWY_RESTRICT d_o,
-                                   float* HWY_RESTRICT d_updates) {
-    const size_t steps = chunk_.steps;
+  /// dU of panel p from its dS' and dO; also dV = beta dU, which goes to dv.
+  HWY_NOINLINE void find_d_updates(size_t p, const float* HWY_RESTRICT d_state,
+                                   const float* HWY_RESTRICT d_o, float* HWY_RESTRICT d_updates,
+                                   float* HWY_RESTRICT dv) {
+    const size_t steps = chunk_.steps, K = chunk_.in.K, V = chunk_.in.V, stride = chunk_.in.H * V;
+    float* const d_values = d_values_ + p * C * kPanel;
+    dv += chunk_.rows.step_row * V;
+    const bool whole = (p + 1) * kPanel <= V;
     for_tiles_reversed(steps, [&](auto rows, size_t i) HWY_ATTR {
       constexpr size_t R = rows();
       prefetcher_.advance();
       Tile<R> x;
       set_zero(x);
-      add_product_t(x, chunk_.keys_t + i, C, d_state, kPanel, chunk_.in.K);
+      add_product(x, chunk_.keys + i * K, K, d_state, kPanel, K);
       if (chunk_.gated()) scale_rows(x, chunk_.to_end + i);
       add_d_o(x, i, d_o);
-      add_product<true>(x, saved_.keys_to_keys + i * C + i + R, C, d_values_ + (i + R) * kPanel,
+      add_product<true>(x, saved_.keys_to_keys + i * C + i + R, C, d_values + (i + R) * kPanel,
                         kPanel, steps - i - R);
-      finish_rows(x, i, std::make_index_sequence<R>());
+      subtract_later(x, i, std::make_index_sequence<R>());
       store(x, d_updates + i * kPanel, kPanel);
+      scale_rows(x, chunk_.beta + i);
+      store(x, d_values + i * kPanel, kPanel);
+      if (whole) store(x, dv + i * stride + p * kPanel, stride);
     });
+    if (!whole) unpack_panel(d_values, steps, V, p, dv, stride);
   }
 
-  /// [C,kPanel] of the last panel.
-  const float* d_values() const { return d_values_; }
-
-  /// dS = decayed dS' + Q^T dO - K^T dV of the same panel.
-  HWY_NOINLINE void retreat(const float* HWY_RESTRICT after, const float* HWY_RESTRICT d_o,
-                            float* HWY_RESTRICT before) {
-    const float* keys = chunk_.gated() ? keys_from_start_ : chunk_.keys_t;
-    const float* queries = chunk_.gated() ? queries_from_start_ : chunk_.queries_t;
+  /// dS = decayed dS' + Q^T dO - K^T dV of panel p; after and before may be the same.
+  HWY_NOINLINE void retreat(size_t p, const float* after, const float* HWY_RESTRICT d_o,
+                            float* before) {
+    const float* d_values = d_values_ + p * C * kPanel;
+    const float* keys = chunk_.gated() ? keys_from_start_ : chunk_.keys;
+    const float* queries = chunk_.gated() ? queries_from_start_ : chunk_.queries;
     const float decay = chunk_.total_decay();
-    for_tiles(chunk_.in.K, [&](auto rows, size_t d) HWY_ATTR {
+    const size_t K = chunk_.in.K;
+    for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
       prefetcher_.advance();
       Tile<rows()> tile;
       load(tile, after + d * kPanel, kPanel);
       if (chunk_.gated()) scale_all(tile, decay);
-      add_product(tile, queries + d * Q, Q, d_o, kPanel, chunk_.num_queries);
-      add_product<true>(tile, keys + d * C, C, d_values_, kPanel, chunk_.steps);
+      add_product_t(tile, queries + d, K, d_o, kPanel, chunk_.num_queries);
+      add_product_t<true>(tile, keys + d, K, d_values, kPanel, chunk_.steps);
       store(tile, before + d * kPanel, kPanel);
     });
   }
@@ -102,18 +109,17 @@ class ChunkSweep {
     }
   }
 
-  // The triangle inside a tile: row R-1 is final; each final row is taken from those before it.
+  // The triangle inside a tile: row R-1 is final; each final row, times beta, is taken from those
+  // before it.
   template <size_t R, size_t... kRows>
-  HWY_INLINE void finish_rows(Tile<R>& x, size_t i, std::index_sequence<kRows...>) {
-    (finish_row<R - 1 - kRows>(x, i), ...);
+  HWY_INLINE void subtract_later(Tile<R>& x, size_t i, std::index_sequence<kRows...>) {
+    (subtract_row<R - 1 - kRows>(x, i), ...);
   }
   template <size_t r, size_t R>
-  HWY_INLINE void finish_row(Tile<R>& x, size_t i) {
+  HWY_INLINE void subtract_row(Tile<R>& x, size_t i) {
     Vec dv[kVecs];
-    DP_UNROLL for (size_t c = 0; c < kVecs; ++c) {
-      dv[c] = hn::Mul(hn::Set(kTag, chunk_.beta[i + r]), x.v[r][c]);
-      hn::StoreU(dv[c], kTag, d_values_ + (i + r) * kPanel + c * kLanes);
-    }
+    DP_UNROLL for (size_t c = 0; c < kVecs; ++c) dv[c] =
+        hn::Mul(hn::Set(kTag, chunk_.beta[i + r]), x.v[r][c]);
     DP_UNROLL for (size_t earlier = 0; earlier < r; ++earlier)
         add_scaled<true>(x.v[earlier], saved_.keys_to_keys[(i + earlier) * C + i + r], dv);
   }
@@ -121,7 +127,7 @@ class ChunkSweep {
   const Chunk& chunk_;
   const ChunkPlan& plan_;
   const SavedChunk<const float>& saved_;  // of the chunk at hand
-  Prefetcher& prefetcher_;
+  ChunkPrefetcher& prefetcher_;
   const size_t C, Q;
   float *const d_values_, *const keys_from_start_, *const queries_from_start_;
 };

@@ -70,10 +70,10 @@ void backward_by_heads(const DeltaProductInputs& in, const ChunkPlan& plan, cons
   const auto slices = make_slices(in, plan.panels, executor.num_threads());
   executor.run(slices.size(), [&](size_t i) {
     const size_t heads = slices[i].head_end - slices[i].head_begin;
-    Scratch scratch(heads * 2 * plan.state_size + plan.errors_size);
+    Scratch scratch(heads * plan.state_size + plan.errors_size);
     std::vector<SweepBuffers> buffers(heads);
     float* d_updates = scratch.take(plan.errors_size);  // each head is done with it before the next
-    for (SweepBuffers& b : buffers) b = {scratch.take(2 * plan.state_size), d_updates, false};
+    for (SweepBuffers& b : buffers) b = {scratch.take(plan.state_size), d_updates, false};
     chunk_backward(in, plan, slices[i], {true, true, 0, plan.num_chunks(slices[i].sequence)}, saved,
                    gradients, buffers.data());
   });

@@ -146,6 +146,19 @@ inline void scale_columns(const float* HWY_RESTRICT matrix, const float* HWY_RES
       hn::StoreU(hn::Mul(hn::LoadU(kTag, factors + i), hn::LoadU(kTag, matrix + i)), kTag, out + i);
 }
 
+/// out[r][d] = factors[r] from[r][d], or without factors from[r][d] itself; rows of out are adjacent.
+inline void scale_rows(const float* HWY_RESTRICT from, size_t stride, size_t rows, size_t width,
+                       const float* HWY_RESTRICT factors, float* HWY_RESTRICT out) {
+  for (size_t r = 0; r < rows; ++r, from += stride, out += width) {
+    const float factor = factors == nullptr ? 1.0f : factors[r];
+    const Vec fv = hn::Set(kTag, factor);
+    size_t d = 0;
+    for (; d + kLanes <= width; d += kLanes)
+      hn::StoreU(hn::Mul(fv, hn::LoadU(kTag, from + d)), kTag, out + d);
+    for (; d < width; ++d) out[d] = factor * from[d];
+  }
+}
+
 // Calls f(integral_constant rows, first_row), rows <= kMax.
 template <size_t kMax, class F>
 HWY_INLINE void with_rows(size_t rows, size_t first, const F& f) {
