@@ -98,8 +98,11 @@ struct ChunkRows {
 /// Chunk-local names: i, j steps; r a query, i.e. a token whose last step lies in this chunk.
 /// a_i is the decay applied before step i: the gate at a token's first step, 1 elsewhere.
 struct Chunk {
+  // Queries of a chunk, rounded up to a panel; or to half a panel if that is a vector or more.
   static size_t query_capacity(const DeltaProductInputs& in, size_t C) {
-    return round_up((C + in.N - 1) / in.N, kPanel);
+    constexpr size_t kHalf = HWY_MAX(kPanel / 2, kLanes);
+    const size_t queries = (C + in.N - 1) / in.N;
+    return round_up(queries, queries <= kHalf ? kHalf : kPanel);
   }
 
   static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
