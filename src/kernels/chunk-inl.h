@@ -179,9 +179,10 @@ struct Chunk {
   const size_t first_token, num_steps;
   size_t h = 0, begin = 0, steps = 0, num_queries = 0;
   ChunkRows rows{in, 0, 0, 1, 0, 0};
-  float* const keys;       // [C,K], by pack_rows()
-  float* const queries;    // [Q,K], times scale, likewise
-  float* const keys_t;     // [K,C], by pack_columns(); columns beyond `steps` are zero up to padded_steps()
+  float* const keys;     // [C,K], by pack_rows()
+  float* const queries;  // [Q,K], times scale, likewise
+  float* const
+      keys_t;  // [K,C], by pack_columns(); columns beyond `steps` are zero up to padded_steps()
   float* const queries_t;  // [K,Q], times scale, likewise
   float* const beta;       // [C]
   // Decays, only when gated; all are products of gates, so never above 1 for gates <= 0, and a gate
@@ -276,7 +277,8 @@ class Triangles {
     const hn::FixedTag<float, kStep> d;
     const size_t C = chunk_.C;
     const auto copy = [&](const float* from, size_t begin, size_t end, float* out) HWY_ATTR {
-      for (size_t x = begin; x < end; x += kStep) stream(hn::LoadU(d, from + x), d, out + x, aligned);
+      for (size_t x = begin; x < end; x += kStep)
+        stream(hn::LoadU(d, from + x), d, out + x, aligned);
     };
     for (size_t j = 0; j < chunk_.steps; ++j) {
       copy(keys_to_keys + j * C, 0, C, to.keys_to_keys + j * C);

@@ -137,8 +137,8 @@ class BackwardPass {
   }
 
   void find_gradients(size_t c) {
-    gradients_.find({saved_chunk_.state, d_state(chunk_.h, c + 1), saved_chunk_.errors,
-                     d_updates(c), d_o_});
+    gradients_.find(
+        {saved_chunk_.state, d_state(chunk_.h, c + 1), saved_chunk_.errors, d_updates(c), d_o_});
   }
 
   const DeltaProductInputs& in_;

@@ -31,7 +31,7 @@ class ChunkGradients {
     const size_t C = plan.C, Q = Chunk::query_capacity(in, C), padded_v = plan.panels * kPanel;
     const auto size = [](size_t floats) { return Scratch::rounded(floats); };
     return 3 * size(C * C) + 2 * size(Q * C) + size(Q * padded_v) + 2 * size(C * padded_v) +
-           size(C * in.K) + size(Q * in.K) + 3 * size(C) + size(Q);
+           size(C * in.K) + size(Q * in.K) + 5 * size(C) + size(Q);
   }
 
   ChunkGradients(const Chunk& chunk, const ChunkPlan& plan, const SavedChunk<const float>& saved,
@@ -49,11 +49,13 @@ class ChunkGradients {
         d_query_products_(scratch.take(Q * C)),
         d_query_products_t_(scratch.take(C * Q)),
         d_o_t_(scratch.take(Q * plan.panels * kPanel)),
-        minus_d_values_t_(scratch.take(C * plan.panels * kPanel)),
-        updates_t_(scratch.take(C * plan.panels * kPanel)),
+        d_updates_t_(scratch.take(C * plan.panels * kPanel)),
+        errors_t_(scratch.take(C * plan.panels * kPanel)),
         dk_t_(scratch.take(C * chunk.in.K)),
         dq_t_(scratch.take(Q * chunk.in.K)),
         minus_beta_(scratch.take(C)),
+        d_value_factors_(scratch.take(C)),
+        update_factors_(scratch.take(C)),
         d_log_from_start_(scratch.take(C)),
         d_log_to_end_(scratch.take(C)),
         d_log_queries_(scratch.take(Q)),
@@ -62,8 +64,9 @@ class ChunkGradients {
   /// Writes the gradients of q, k, beta and gate for the chunk at hand.
   void find(const ChunkValues& values) {
     const DeltaProductInputs& in = chunk_.in;
-    find_dbeta(values.errors, values.d_updates);
+    find_factors();
     transpose_panels(values);
+    find_dbeta();
     find_d_products(values);
     find_dk(values.states, values.d_states);
     find_dq(values.states);
@@ -74,48 +77,44 @@ class ChunkGradients {
   }
 
  private:
-  // Lane by lane along the steps first: a sum over the lanes of one vector takes as long as 16 additions.
-  HWY_NOINLINE void find_dbeta(const float* errors, const float* d_updates) {
-    const size_t steps = chunk_.steps;
-    for (size_t i = 0; i < steps; ++i) {
-      Vec sum = hn::Zero(kTag);
-      for (size_t p = 0; p < plan_.panels; ++p) {
-        Vec e[kVecs], x[kVecs];
-        load_row(e, errors + (p * C + i) * kPanel);
-        load_row(x, d_updates + (p * C + i) * kPanel);
-        DP_UNROLL for (size_t v = 0; v < kVecs; ++v) sum = hn::MulAdd(e[v], x[v], sum);
-      }
-      hn::StoreU(sum, kTag, swap_ + i * kLanes);
-    }
-    transpose(swap_, kLanes, steps, kLanes, decays_, C);
-    float* dbeta = out_.dbeta + chunk_.rows.step_row;
-    for (size_t i = 0; i < steps; i += kLanes) {
-      Vec sum = hn::LoadU(kTag, decays_ + i);
-      for (size_t lane = 1; lane < kLanes; ++lane)
-        sum = hn::Add(sum, hn::LoadU(kTag, decays_ + lane * C + i));
-      HWY_ALIGN float sums[kLanes];
-      hn::StoreU(sum, kTag, sums);
-      for (size_t r = 0; r < std::min(kLanes, steps - i); ++r)
-        dbeta[(i + r) * chunk_.in.H] = sums[r];
+  // dV = beta dU and U = beta E: beta comes in when a product is done, with the decay if there is one.
+  void find_factors() {
+    for (size_t i = 0; i < chunk_.padded_steps(); ++i) {
+      minus_beta_[i] = -chunk_.beta[i];
+      d_value_factors_[i] = chunk_.beta[i] * (chunk_.gated() ? chunk_.from_start[i] : 1.0f);
+      update_factors_[i] = chunk_.beta[i] * (chunk_.gated() ? chunk_.to_end[i] : 1.0f);
     }
   }
 
-  // Steps (or queries) along the lanes: updates_t [V][C] = U^T, minus_d_values_t = -dV^T, d_o_t [V][Q].
+  // Steps (or queries) along the lanes: errors_t [V][C] = E^T, d_updates_t = dU^T, d_o_t [V][Q].
   HWY_NOINLINE void transpose_panels(const ChunkValues& values) {
     const size_t steps = chunk_.steps, queries = chunk_.num_queries;
-    for (size_t i = 0; i < steps; ++i) minus_beta_[i] = -chunk_.beta[i];
     for (size_t p = 0; p < plan_.panels; ++p) {
       const size_t row = p * kPanel;
-      transpose<true>(values.errors + row * C, kPanel, steps, kPanel, updates_t_ + row * C, C,
-                      chunk_.beta);
-      transpose<true>(values.d_updates + row * C, kPanel, steps, kPanel,
-                      minus_d_values_t_ + row * C, C, minus_beta_);
+      transpose(values.errors + row * C, kPanel, steps, kPanel, errors_t_ + row * C, C);
+      transpose(values.d_updates + row * C, kPanel, steps, kPanel, d_updates_t_ + row * C, C);
       transpose(values.d_o + row * Q, kPanel, queries, kPanel, d_o_t_ + row * Q, Q);
     }
     // Columns beyond the last step or query are never stored, but must not trap or be slow.
-    clear_columns(updates_t_, C, steps, chunk_.padded_steps());
-    clear_columns(minus_d_values_t_, C, steps, chunk_.padded_steps());
+    clear_columns(errors_t_, C, steps, chunk_.padded_steps());
+    clear_columns(d_updates_t_, C, steps, chunk_.padded_steps());
     clear_columns(d_o_t_, Q, queries, chunk_.padded_queries());
+  }
+
+  HWY_NOINLINE void find_dbeta() {
+    float* dbeta = out_.dbeta + chunk_.rows.step_row;
+    for (size_t i = 0; i < chunk_.steps; i += kLanes) {
+      Vec even = hn::Zero(kTag), odd = hn::Zero(kTag);
+      for (size_t x = i; x < plan_.panels * kPanel * C; x += 2 * C) {
+        even = hn::MulAdd(hn::LoadU(kTag, errors_t_ + x), hn::LoadU(kTag, d_updates_t_ + x), even);
+        odd = hn::MulAdd(hn::LoadU(kTag, errors_t_ + x + C), hn::LoadU(kTag, d_updates_t_ + x + C),
+                         odd);
+      }
+      HWY_ALIGN float sums[kLanes];
+      hn::StoreU(hn::Add(even, odd), kTag, sums);
+      for (size_t r = 0; r < std::min(kLanes, chunk_.steps - i); ++r)
+        dbeta[(i + r) * chunk_.in.H] = sums[r];
+    }
   }
 
   void clear_columns(float* per_value, size_t stride, size_t begin, size_t end) {
@@ -133,8 +132,9 @@ class ChunkGradients {
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
           add_product(tile, values.errors + (p * C + j) * kPanel, kPanel,
-                      minus_d_values_t_ + p * kPanel * C + column, C, kPanel);
+                      d_updates_t_ + p * kPanel * C + column, C, kPanel);
         scale_rows(tile, chunk_.beta + j);
+        scale_columns(tile, minus_beta_ + column);
         store(tile, d_key_products_ + j * C + column, C);
       });
       const size_t unseeing = chunk_.first_query_after(column);
@@ -145,7 +145,8 @@ class ChunkGradients {
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
           add_product(tile, values.d_o + (p * Q + r) * kPanel, kPanel,
-                      updates_t_ + p * kPanel * C + column, C, kPanel);
+                      errors_t_ + p * kPanel * C + column, C, kPanel);
+        scale_columns(tile, chunk_.beta + column);
         store(tile, d_query_products_ + r * C + column, C);
       });
     }
@@ -230,19 +231,19 @@ class ChunkGradients {
         Tile<R> tile;
         set_zero(tile);
         for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, states + p * panel_size + d * kPanel, kPanel,
-                      minus_d_values_t_ + p * kPanel * C + column, C, kPanel);
+          add_product<true>(tile, states + p * panel_size + d * kPanel, kPanel,
+                            d_updates_t_ + p * kPanel * C + column, C, kPanel);
         if (chunk_.gated()) {
-          scale_columns(tile, chunk_.from_start + column);
+          scale_columns(tile, d_value_factors_ + column);
           add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_from_start_ + column);
           store(tile, out, C);
           set_zero(tile);
         }
         for (size_t p = 0; p < plan_.panels; ++p)
           add_product(tile, d_states + p * panel_size + d * kPanel, kPanel,
-                      updates_t_ + p * kPanel * C + column, C, kPanel);
+                      errors_t_ + p * kPanel * C + column, C, kPanel);
+        scale_columns(tile, update_factors_ + column);
         if (chunk_.gated()) {
-          scale_columns(tile, chunk_.to_end + column);
           add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_to_end_ + column);
           DP_FOR_TILE(r, c)
           tile.v[r][c] = hn::Add(tile.v[r][c], hn::LoadU(kTag, out + r * C + c * kLanes));
@@ -323,12 +324,13 @@ class ChunkGradients {
   const size_t C, Q;
   float *const decays_, *const swap_;  // [C,C]
   float *const d_key_products_, *const d_query_products_,
-                                    *const d_query_products_t_;              // [C,C] [Q,C] [C,Q]
-  float *const d_o_t_, *const minus_d_values_t_, *const updates_t_;          // [V,Q] [V,C] [V,C]
-  float *const dk_t_, *const dq_t_;                                          // [K,C] [K,Q]
-  float *const minus_beta_, *const d_log_from_start_, *const d_log_to_end_;  // [C]
-  float* const d_log_queries_;                                               // [Q]
-  std::vector<double> d_log_;                                                // [C]
+                                    *const d_query_products_t_;               // [C,C] [Q,C] [C,Q]
+  float *const d_o_t_, *const d_updates_t_, *const errors_t_;                 // [V,Q] [V,C] [V,C]
+  float *const dk_t_, *const dq_t_;                                           // [K,C] [K,Q]
+  float *const minus_beta_, *const d_value_factors_, *const update_factors_;  // [C]
+  float *const d_log_from_start_, *const d_log_to_end_;                       // [C]
+  float* const d_log_queries_;                                                // [Q]
+  std::vector<double> d_log_;                                                 // [C]
 };
 
 }  // namespace dp::HWY_NAMESPACE
