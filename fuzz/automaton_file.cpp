@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(automaton_file, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   dp::Automaton automaton;
   try {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(checkpoint_index, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   dp::WeightMap weight_map;
   try {

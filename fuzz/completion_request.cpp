@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(completion_request, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   const dp::serve::RequestLimits limits{.max_tokens = 100, .choices = 8, .prompt_tokens = 50};
   dp::serve::CompletionRequest request;

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(model_config, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   dp::ModelConfig config;
   try {

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(regular_expression, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   std::string_view text(reinterpret_cast<const char*>(data), size), alphabet;
   if (const size_t end = text.find('\n'); end != std::string_view::npos) {

@@ -1,7 +1,7 @@
 // Runs a fuzz target on every file of a folder and on a fixed number of random changes to them:
 // always the same inputs, in a second or two, with any compiler.
 //
-// Usage: fuzz_TARGET CORPUS [INPUTS]
+// Usage: fuzz_replay TARGET CORPUS [INPUTS]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -89,9 +89,9 @@ class Mutator {
   std::mt19937_64 random_{20240};
 };
 
-bool passes(const std::string& input, const std::string& what) {
+bool passes(Target target, const std::string& input, const std::string& what) {
   try {
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+    target(reinterpret_cast<const uint8_t*>(input.data()), input.size());
     return true;
   } catch (const std::exception& error) {
     const fs::path kept = fs::temp_directory_path() / "fuzz_finding";
@@ -101,7 +101,7 @@ bool passes(const std::string& input, const std::string& what) {
   }
 }
 
-int run(const fs::path& folder, size_t num_mutations) {
+int run(Target target, const fs::path& folder, size_t num_mutations) {
   std::vector<fs::path> paths;
   for (const auto& item : fs::directory_iterator(folder)) paths.push_back(item.path());
   std::ranges::sort(paths);
@@ -110,7 +110,7 @@ int run(const fs::path& folder, size_t num_mutations) {
   for (const fs::path& path : paths) {
     std::ifstream file(path, std::ios::binary);
     corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    num_failed += !passes(corpus.back(), path.string());
+    num_failed += !passes(target, corpus.back(), path.string());
   }
   if (corpus.empty()) {
     std::printf("%s is empty\n", folder.c_str());
@@ -118,7 +118,7 @@ int run(const fs::path& folder, size_t num_mutations) {
   }
   Mutator mutator(corpus);
   for (size_t i = 0; i < num_mutations && num_failed == 0; ++i)
-    num_failed += !passes(mutator.next(), "changed input " + std::to_string(i));
+    num_failed += !passes(target, mutator.next(), "changed input " + std::to_string(i));
   std::printf("%zu files and %zu changed inputs, %zu failed\n", corpus.size(), num_mutations,
               num_failed);
   return num_failed != 0;
@@ -128,9 +128,13 @@ int run(const fs::path& folder, size_t num_mutations) {
 }  // namespace dp::fuzz
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::printf("usage: %s CORPUS [INPUTS]\n", argv[0]);
+  const auto target = argc < 3 ? dp::fuzz::targets().end() : dp::fuzz::targets().find(argv[1]);
+  if (target == dp::fuzz::targets().end()) {
+    std::printf("usage: %s TARGET CORPUS [INPUTS]; targets:", argv[0]);
+    for (const auto& [name, function] : dp::fuzz::targets()) std::printf(" %s", name.c_str());
+    std::printf("\n");
     return 2;
   }
-  return dp::fuzz::run(argv[1], argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 20'000);
+  return dp::fuzz::run(target->second, argv[2],
+                       argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 20'000);
 }

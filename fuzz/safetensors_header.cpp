@@ -39,7 +39,7 @@ void parse(std::span<const std::byte> bytes) {
 }  // namespace
 }  // namespace dp::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(safetensors_header, const uint8_t* data, size_t size) {
   dp::fuzz::parse(dp::fuzz::as_bytes(data, size));
   // Once more with the length that the header turns out to have, or few changes to it would ever be
   // parsed: it ends with the last brace.

@@ -19,7 +19,7 @@ bool changes_text(const dp::SentencePieceModel& model) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(sentencepiece_model, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   const std::string content(reinterpret_cast<const char*>(data), size);
   std::unique_ptr<dp::Tokenizer> tokenizer;

@@ -5,7 +5,7 @@
 #include "io/pickle.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(tensor_pickle, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   std::vector<dp::PickledTensor> tensors;
   try {

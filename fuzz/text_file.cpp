@@ -58,7 +58,7 @@ void read(const std::vector<TextSource>& sources, const TextReaderOptions& optio
 }  // namespace
 }  // namespace dp::fuzz
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(text_file, const uint8_t* data, size_t size) {
   using namespace dp;
   if (size < 3) return 0;
   const std::string_view content(reinterpret_cast<const char*>(data) + 3, size - 3);

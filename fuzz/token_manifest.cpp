@@ -3,7 +3,7 @@
 #include "io/text/token_shards.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(token_manifest, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   dp::TokenManifest manifest;
   try {

@@ -17,7 +17,7 @@ bool changes_text(const dp::BpeFile& file) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(tokenizer_json, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   const std::string content(reinterpret_cast<const char*>(data), size);
   try {

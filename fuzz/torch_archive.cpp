@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+DP_FUZZ_TARGET(torch_archive, const uint8_t* data, size_t size) {
   using dp::fuzz::require;
   const auto bytes = dp::fuzz::as_bytes(data, size);
   std::vector<dp::ArchivedTensor> entries;

@@ -15,9 +15,9 @@ namespace dp {
 namespace {
 
 namespace fs = std::filesystem;
-using Tokens = std::vector<int64_t>;
+using TokenIds = std::vector<int64_t>;
 
-std::string packed(const Tokens& tokens, size_t width) {
+std::string packed(const TokenIds& tokens, size_t width) {
   std::string bytes;
   for (const int64_t token : tokens) bytes.append(reinterpret_cast<const char*>(&token), width);
   return bytes;
@@ -30,7 +30,7 @@ void write_dataset(const fs::path& directory, const std::vector<size_t>& cuts,
   TokenManifest manifest = manifest_of(TestTokenizer(vocab_size));
   const size_t width = manifest.token_bytes();
   ShardWriter writer(directory, width);
-  const Tokens tokens = {1, 2, 0, 3, 0, 4, 5, 6, 0};
+  const TokenIds tokens = {1, 2, 0, 3, 0, 4, 5, 6, 0};
   for (size_t i = 0; i < tokens.size(); ++i) {
     writer.append(packed({tokens[i]}, width), 10);
     if (tokens[i] == 0) writer.end_document();
@@ -41,8 +41,8 @@ void write_dataset(const fs::path& directory, const std::vector<size_t>& cuts,
   std::ofstream(directory / kManifestFile) << to_json(manifest);
 }
 
-Tokens read(const TokenDataset& data, uint64_t begin, uint64_t end) {
-  Tokens tokens(end - begin);
+TokenIds read(const TokenDataset& data, uint64_t begin, uint64_t end) {
+  TokenIds tokens(end - begin);
   data.read(begin, tokens);
   return tokens;
 }
@@ -72,11 +72,11 @@ TEST(TokenShards, ShardsAreOneStream) {
       EXPECT_EQ(data.num_tokens(), 9u);
       EXPECT_EQ(data.num_documents(), 3u);
       EXPECT_EQ(data.text_bytes(), 90u);
-      const Tokens all = {1, 2, 0, 3, 0, 4, 5, 6, 0};
+      const TokenIds all = {1, 2, 0, 3, 0, 4, 5, 6, 0};
       const std::vector<uint64_t> ends = {3, 5, 9};
       for (uint64_t begin = 0; begin <= 9; ++begin) {
         for (uint64_t end = begin; end <= 9; ++end) {
-          EXPECT_EQ(read(data, begin, end), Tokens(all.begin() + begin, all.begin() + end));
+          EXPECT_EQ(read(data, begin, end), TokenIds(all.begin() + begin, all.begin() + end));
           std::vector<uint64_t> want;
           for (const uint64_t e : ends)
             if (e > begin && e <= end) want.push_back(e);
@@ -182,7 +182,7 @@ TEST(TokenShards, RefusesFilesThatDoNotFit) {
       path.npos);
   EXPECT_EQ(changed("shard-00000.tokens", large), "taken");
   const TokenDataset data(folder / "d");
-  EXPECT_EQ(read(data, 0, 3), (Tokens{1, 2, 0}));
+  EXPECT_EQ(read(data, 0, 3), (TokenIds{1, 2, 0}));
   EXPECT_THROW(read(data, 0, 4), InputError) << "no token is larger than the vocabulary";
 
   fs::remove(folder / "d/shard-00001.tokens");
