@@ -62,12 +62,12 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
   const float* row = state + column;
   for (size_t a = 0; a < g.K; ++a, row += g.V) {
     for (size_t c = 0; c < W * lanes; c += kLine) __builtin_prefetch(row + kAhead * g.V + c);
-    Vec s[W];
-    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) s[w] = hn::LoadU(d, row + w * lanes);
-    DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) {
-      const Vec x = hn::Set(d, j == G ? q[a] : g.k[j][a]);
-      DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) products[j][w] =
-          hn::MulAdd(x, s[w], products[j][w]);
+    Vec x[G + 1];
+    DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) x[j] = hn::Set(d, j == G ? q[a] : g.k[j][a]);
+    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
+      const Vec s = hn::LoadU(d, row + w * lanes);
+      DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) products[j][w] =
+          hn::MulAdd(x[j], s, products[j][w]);
     }
   }
   const Vec gate = hn::Set(d, g.gate);
@@ -89,9 +89,13 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
     }
   }
   if (out == nullptr) return;
-  row = state + column;
-  out += column;
-  for (size_t a = 0; a < g.K; ++a, row += g.V, out += g.V) {
+  // From the last row back: rows V apart share few sets of the first-level cache, which still has the
+  // last ones.
+  out += column + g.K * g.V;
+  for (size_t a = g.K; a-- > 0;) {
+    row -= g.V;
+    out -= g.V;
+    for (size_t c = 0; c < W * lanes; c += kLine) __builtin_prefetch(row - kAhead * g.V + c);
     Vec keys[G];  // loaded before the stores, which the compiler must assume to overwrite them
     DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) keys[j] = hn::Set(d, g.k[j][a]);
     DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
