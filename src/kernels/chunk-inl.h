@@ -310,34 +310,6 @@ class Triangles {
   float* const decays_;  // [C,max(C,Q)]
 };
 
-/// state panels [panel_begin, panel_end) of a [K,V] matrix into panel layout; zero beyond column V.
-inline void pack_state(const float* HWY_RESTRICT state, size_t K, size_t V, size_t panel_begin,
-                       size_t panel_end, float* HWY_RESTRICT panels) {
-  for (size_t p = panel_begin; p < panel_end; ++p) {
-    const size_t columns = std::min(kPanel, V - p * kPanel);
-    float* out = panels + p * K * kPanel;
-    for (size_t d = 0; d < K; ++d, out += kPanel) {
-      if (state == nullptr) {
-        std::memset(out, 0, kPanel * sizeof(float));
-      } else {
-        std::memcpy(out, state + d * V + p * kPanel, columns * sizeof(float));
-        std::memset(out + columns, 0, (kPanel - columns) * sizeof(float));
-      }
-    }
-  }
-}
-
-/// The inverse of pack_state.
-inline void unpack_state(const float* HWY_RESTRICT panels, size_t K, size_t V, size_t panel_begin,
-                         size_t panel_end, float* HWY_RESTRICT state) {
-  for (size_t p = panel_begin; p < panel_end; ++p) {
-    const size_t columns = std::min(kPanel, V - p * kPanel);
-    const float* in = panels + p * K * kPanel;
-    for (size_t d = 0; d < K; ++d, in += kPanel)
-      std::memcpy(state + d * V + p * kPanel, in, columns * sizeof(float));
-  }
-}
-
 /// Rows of a [rows, V] matrix with the given stride, columns of panel p, as a zero-padded [rows,16].
 inline void pack_panel(const float* HWY_RESTRICT from, size_t stride, size_t rows, size_t V,
                        size_t p, float* HWY_RESTRICT to) {
@@ -369,6 +341,26 @@ inline void unpack_panel(const float* HWY_RESTRICT from, size_t rows, size_t V, 
       std::memcpy(to, from, columns * sizeof(float));
     }
   }
+}
+
+/// Panels [panel_begin, panel_end) of a [K,V] matrix, or of zeros if it is null, into panel layout.
+inline void pack_state(const float* HWY_RESTRICT state, size_t K, size_t V, size_t panel_begin,
+                       size_t panel_end, float* HWY_RESTRICT panels) {
+  for (size_t p = panel_begin; p < panel_end; ++p) {
+    float* out = panels + p * K * kPanel;
+    if (state == nullptr) {
+      std::memset(out, 0, K * kPanel * sizeof(float));
+    } else {
+      pack_panel(state, V, K, V, p, out);
+    }
+  }
+}
+
+/// The inverse of pack_state.
+inline void unpack_state(const float* HWY_RESTRICT panels, size_t K, size_t V, size_t panel_begin,
+                         size_t panel_end, float* HWY_RESTRICT state) {
+  for (size_t p = panel_begin; p < panel_end; ++p)
+    unpack_panel(panels + p * K * kPanel, K, V, p, state, V);
 }
 
 }  // namespace dp::HWY_NAMESPACE
