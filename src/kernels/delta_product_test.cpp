@@ -87,9 +87,13 @@ struct Problem {
     delta_product_forward(inputs(), o.data(), final_state.data(), nullptr, executor);
   }
 
-  void forward_backward(Executor& executor) {
-    Floats saved(delta_product_saved_size(inputs()), kNaN);
-    delta_product_forward(inputs(), o.data(), final_state.data(), saved.data(), executor);
+  /// With a buffer for what is saved that begins so many floats after the start of a cache line.
+  void forward_backward(Executor& executor, size_t misalignment = 0) {
+    constexpr size_t kLine = 64 / sizeof(float);
+    Floats memory(delta_product_saved_size(inputs()) + 2 * kLine, kNaN);
+    const size_t start = reinterpret_cast<uintptr_t>(memory.data()) / sizeof(float) % kLine;
+    float* const saved = memory.data() + (kLine - start) + misalignment;
+    delta_product_forward(inputs(), o.data(), final_state.data(), saved, executor);
     const DeltaProductGradients gradients{d_o.data(),
                                           d_final.data(),
                                           dq.data(),
@@ -98,7 +102,7 @@ struct Problem {
                                           dbeta.data(),
                                           shape.gated ? dlog_gate.data() : nullptr,
                                           dstate.data()};
-    delta_product_backward(inputs(), saved.data(), gradients, executor);
+    delta_product_backward(inputs(), saved, gradients, executor);
   }
 
   Floats normal(size_t size) {
@@ -243,6 +247,22 @@ TEST_P(EveryTarget, ForwardWithoutSavingGivesTheSameBits) {
     if (shape.lengths != std::vector<int64_t>{1}) {
       EXPECT_EQ(saving.o, plain.o);
     }
+  }
+}
+
+TEST_P(EveryTarget, WhatIsSavedMayLieAnywhere) {
+  SerialExecutor serial;
+  const Shape shape{{37, 5}, 2, 3, 20, 33, true, true};
+  Problem aligned(shape);
+  aligned.forward_backward(serial);
+  for (const size_t misalignment : {1, 4, 8}) {
+    Problem shifted(shape);
+    shifted.forward_backward(serial, misalignment);
+    EXPECT_EQ(shifted.o, aligned.o);
+    EXPECT_EQ(shifted.dq, aligned.dq);
+    EXPECT_EQ(shifted.dk, aligned.dk);
+    EXPECT_EQ(shifted.dbeta, aligned.dbeta);
+    EXPECT_EQ(shifted.dlog_gate, aligned.dlog_gate);
   }
 }
 
