@@ -14,8 +14,9 @@ GOLDEN = ROOT / "tests/data/golden"
 DP = sys.argv.pop(1)
 
 
-def dp(*arguments):
-    return subprocess.run([DP, *map(str, arguments)], capture_output=True, text=True, timeout=600)
+def dp(*arguments, environment={}):
+    return subprocess.run([DP, *map(str, arguments)], capture_output=True, text=True, timeout=600,
+                          env=os.environ | environment)
 
 
 class Case(unittest.TestCase):
@@ -295,6 +296,18 @@ class Bench(Case):
             self.assertAlmostEqual(row["useful_gflops"] / row["sgemm_gflops"], row["forward_ratio"])
             self.assertAlmostEqual(row["forward_backward_ms"] / row["forward_ms"], row["step_ratio"])
         self.assertGreater(report["decode"]["ratio"], 0)
+
+    def test_blas_runs_kernels_for_this_cpu(self):
+        output = self.folder / "x.json"
+
+        def kernels(**environment):
+            result = dp("bench", "op", "--shape", "1,4,1,4,4,1", "--seconds", "0", "--json", output, environment=environment)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return json.loads(output.read_text())["blas_kernels"]
+
+        if " avx2 " in pathlib.Path("/proc/cpuinfo").read_text():
+            self.assertNotIn(kernels(), ("Prescott", "Core2", "Nehalem", "Sandybridge"))
+            self.assertEqual(kernels(OPENBLAS_CORETYPE="Nehalem"), "Nehalem")  # who asks for them has them
 
     def test_op_beside_pytorch(self):
         output = self.folder / "x.json"

@@ -78,7 +78,8 @@ async function use(page) {
   const [download] = await Promise.all([page.waitForEvent("download"), first.locator(".vega-actions a").first().click()]);
   answer.svg = fs.readFileSync(await download.path(), "utf8").slice(0, 200);
   await page.locator("tbody a").last().click();
-  answer.opened = await page.evaluate(() => document.querySelector(location.hash).open);
+  // The event that opens it comes a moment after the click.
+  answer.opened = await page.waitForFunction(() => document.querySelector(location.hash).open).then(() => true, () => false);
   return answer;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/blas_kernels.h"
 #include "cli/command.h"
 #include "cli/machine.h"
 #include "cli/op_bench.h"
@@ -102,6 +103,7 @@ int bench_op(const BenchOpOptions& options) {
 
   std::printf("%s, %d threads; the best of rounds that take turns for %.3g s per shape.\n",
               cpu_name().c_str(), threads, options.seconds);
+  std::printf("sgemm is OpenBLAS's, with its kernels for %s.\n", blas_kernels().c_str());
   std::printf(
       "GFLOP/s counts B H T (4n+2) K V flops, the recurrence's own; forward_ratio is that over "
       "sgemm's,\n"
@@ -130,6 +132,7 @@ int bench_op(const BenchOpOptions& options) {
   options.json.write(
       {{"cpu", cpu_name()},
        {"threads", threads},
+       {"blas_kernels", blas_kernels()},
        {"version", DP_VERSION},
        {"rows", rows},
        {"decode",

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/blas_kernels.h"
 #include "cli/command.h"
 #include "dist/world.h"
 
@@ -125,6 +126,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace dp::cli;
+  restart_with_better_blas_kernels(argv);
   keep_freed_memory();
   try {
     return run(argc, argv);
