@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -106,8 +107,10 @@ struct Chunk {
   }
 
   static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    return 2 * (Scratch::rounded(C * in.K) + Scratch::rounded(query_capacity(in, C) * in.K)) +
-           5 * Scratch::rounded(C + kPanel) + Scratch::rounded(query_capacity(in, C));
+    return Scratch::rounded(C * in.K) + Scratch::rounded(query_capacity(in, C) * in.K) +
+           Scratch::rounded(C * in.K + kPadding) +
+           Scratch::rounded(query_capacity(in, C) * in.K + kPadding) + 4 * Scratch::rounded(C) +
+           2 * Scratch::rounded(query_capacity(in, C));
   }
 
   Chunk(const DeltaProductInputs& inputs, size_t sequence, size_t C, Scratch& scratch)
@@ -117,52 +120,64 @@ struct Chunk {
         first_token(static_cast<size_t>(inputs.offsets[sequence])),
         num_steps(static_cast<size_t>(inputs.offsets[sequence + 1] - inputs.offsets[sequence]) *
                   inputs.N),
-        keys(scratch.take(C * inputs.K)),
-        queries(scratch.take(Q * inputs.K)),
+        keys(scratch.take(C * inputs.K + kPadding)),
+        queries(scratch.take(Q * inputs.K + kPadding)),
         keys_t(scratch.take(C * inputs.K)),
         queries_t(scratch.take(Q * inputs.K)),
         beta(scratch.take(C)),
-        decay(scratch.take(C + kPanel)),
+        decay(scratch.take(C)),
         from_start(scratch.take(C)),
         to_end(scratch.take(C)),
         query_from_start(scratch.take(Q)),
         scales(scratch.take(Q)),
-        first_query_after_(C) {
+        first_query_after_(C),
+        query_step_(Q) {
     std::fill(scales, scales + Q, inputs.scale);
   }
 
-  /// Turns to chunk number c of one head; its keys and queries are packed by what follows.
-  void prepare(size_t c, size_t head) {
-    h = head;
+  /// Turns to chunk number c, for any head.
+  void turn_to(size_t c) {
     rows = ChunkRows(in, first_token, num_steps, C, c, h);
     begin = rows.begin;
     steps = rows.steps;
     num_queries = rows.num_queries;
-    for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[rows.step_row + i * in.H];
-    for (size_t i = steps; i < padded_steps(); ++i) beta[i] = 0;
-    size_t query = 0,
-           factor =
-               begin % in.N;  // of step i: the first query that sees it, its place in the token
-    for (size_t i = 0; i < steps; ++i) {
+    size_t query = 0, factor = begin % in.N;  // of step i: the first query that sees it, its place
+    for (size_t i = 0; i < steps; ++i) {      // in the token
       first_query_after_[i] = query;
-      if (++factor == in.N) factor = 0, ++query;
+      if (++factor < in.N) continue;
+      factor = 0;
+      query_step_[query++] = i;
     }
+    for (size_t i = steps; i < padded_steps(); ++i) beta[i] = 0;
+  }
+
+  /// Turns to one head of that chunk; keys and queries are packed by what follows.
+  void turn_to_head(size_t head) {
+    rows.step_row += head - h;
+    rows.query_row += head - h;
+    h = head;
+    for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[rows.step_row + i * in.H];
     if (gated()) find_decays();
   }
 
-  void pack_rows() {
-    const size_t stride = in.H * in.K;
-    scale_rows(in.k + rows.step_row * in.K, stride, steps, in.K, nullptr, keys);
-    scale_rows(in.q + rows.query_row * in.K, stride, num_queries, in.K, scales, queries);
+  void pack_key_rows() {
+    scale_rows(in.k + rows.step_row * in.K, in.H * in.K, steps, in.K, nullptr, keys);
   }
-
-  void pack_columns() {
-    const size_t stride = in.H * in.K;
-    transpose(in.k + rows.step_row * in.K, stride, steps, in.K, keys_t, C);
-    transpose<true>(in.q + rows.query_row * in.K, stride, num_queries, in.K, queries_t, Q, scales);
+  void pack_query_rows() {
+    scale_rows(in.q + rows.query_row * in.K, in.H * in.K, num_queries, in.K, scales, queries);
+  }
+  void pack_key_columns() {
+    transpose(in.k + rows.step_row * in.K, in.H * in.K, steps, in.K, keys_t, C);
     clear_columns(keys_t, C, steps, padded_steps());
+  }
+  void pack_query_columns() {
+    transpose<true>(in.q + rows.query_row * in.K, in.H * in.K, num_queries, in.K, queries_t, Q,
+                    scales);
     clear_columns(queries_t, Q, num_queries, padded_queries());
   }
+
+  // Rows of keys and queries may be read in whole panels: this much beyond the last of them.
+  static constexpr size_t kPadding = kTilePanels * kPanel;
 
   bool gated() const { return in.log_gate != nullptr; }
   size_t padded_steps() const { return round_up(steps, kPanel); }
@@ -170,7 +185,7 @@ struct Chunk {
   /// The first query that sees step i; it may be beyond the chunk.
   size_t first_query_after(size_t i) const { return first_query_after_[i]; }
   /// The last step that query r sees.
-  size_t query_step(size_t r) const { return (rows.first_query + r + 1) * in.N - 1 - begin; }
+  size_t query_step(size_t r) const { return query_step_[r]; }
   /// Product of all decays of the chunk.
   float total_decay() const { return gated() ? from_start[steps - 1] : 1.0f; }
 
@@ -179,15 +194,14 @@ struct Chunk {
   const size_t first_token, num_steps;
   size_t h = 0, begin = 0, steps = 0, num_queries = 0;
   ChunkRows rows{in, 0, 0, 1, 0, 0};
-  float* const keys;     // [C,K], by pack_rows()
-  float* const queries;  // [Q,K], times scale, likewise
-  float* const
-      keys_t;  // [K,C], by pack_columns(); columns beyond `steps` are zero up to padded_steps()
-  float* const queries_t;  // [K,Q], times scale, likewise
-  float* const beta;       // [C]
+  float* const keys;       // [C,K], by pack_key_rows()
+  float* const queries;    // [Q,K], times scale, by pack_query_rows()
+  float* const keys_t;     // [K,C], by pack_key_columns(); zero from `steps` to padded_steps()
+  float* const queries_t;  // [K,Q], times scale, likewise by pack_query_columns()
+  float* const beta;       // [C], likewise
   // Decays, only when gated; all are products of gates, so never above 1 for gates <= 0, and a gate
   // of exactly 0 (log_gate = -inf) gives 0 where differences of cumulative logs would give NaN.
-  float* const decay;             // [C+kPanel] a_i
+  float* const decay;             // [C] a_i
   float* const from_start;        // [C] a_0 ... a_i
   float* const to_end;            // [C] a_{i+1} ... a_{steps-1}
   float* const query_from_start;  // [Q] from_start of each query's last step
@@ -214,101 +228,110 @@ struct Chunk {
     for (size_t r = num_queries; r < padded_queries(); ++r) query_from_start[r] = 0;
   }
 
-  std::vector<size_t> first_query_after_;  // [C]
+  std::vector<size_t> first_query_after_, query_step_;  // [C] [Q]
 };
 
-/// Decays from step j (row) to later moments (columns): out[j][m] is the product of all decays after
-/// step j up to moment m, 1 at m's own step, 0 where m comes before j. Moments are the steps
-/// themselves (per_query false) or the queries' last steps.
-inline void find_decays_between(const Chunk& chunk, bool per_query, float* HWY_RESTRICT out,
-                                size_t stride) {
-  const size_t columns = per_query ? chunk.padded_queries() : chunk.padded_steps();
-  size_t next_query =
-      chunk.num_queries;  // queries at or after this one are already in the rows below
-  for (size_t j = chunk.steps; j-- > 0;) {
-    float* row = out + j * stride;
-    if (j + 1 == chunk.steps) {
-      std::memset(row, 0, columns * sizeof(float));
-    } else {
-      const Vec factor = hn::Set(kTag, chunk.decay[j + 1]);
-      for (size_t m = 0; m < columns; m += kLanes)
-        hn::StoreU(hn::Mul(factor, hn::LoadU(kTag, row + stride + m)), kTag, row + m);
-    }
-    if (!per_query) {
-      row[j] = 1;
-    } else if (next_query > 0 && chunk.query_step(next_query - 1) == j) {
-      row[--next_query] = 1;
-    }
+/// out[i][j] = a_{j+1} ... a_i, the decay from step j to step i, for j <= i; elsewhere unspecified. [C,C]
+inline void find_decays_between(const Chunk& chunk, float* HWY_RESTRICT out) {
+  std::memset(out, 0, chunk.padded_steps() * sizeof(float));
+  out[0] = 1;
+  for (size_t i = 1; i < chunk.steps; ++i) {
+    const float* before = out;
+    out += chunk.C;
+    const Vec factor = hn::Set(kTag, chunk.decay[i]);
+    for (size_t j = 0; j < chunk.padded_steps(); j += kLanes)
+      hn::StoreU(hn::Mul(factor, hn::LoadU(kTag, before + j)), kTag, out + j);
+    out[i] = 1;
   }
 }
 
-/// Products of a chunk's keys with its later keys and queries, decayed. Only what comes after is ever
-/// computed or read, so nothing that happens late can touch what is early, not even as 0 x NaN.
-class Triangles {
+/// Products of a chunk's keys and queries with earlier keys, decayed: L and P of docs/math/chunk.md. Only what comes
+/// before is ever read, so nothing that happens late can touch what is early, not even as 0 x NaN.
+class Products {
  public:
   static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    const size_t Q = Chunk::query_capacity(in, C);
-    return Scratch::rounded(C * C) + Scratch::rounded(C * Q) + Scratch::rounded(C * std::max(C, Q));
+    return 3 * Scratch::rounded(C * C) + 2 * Scratch::rounded(Chunk::query_capacity(in, C) * C);
   }
 
-  Triangles(const Chunk& chunk, Scratch& scratch)
-      : keys_to_keys(scratch.take(chunk.C * chunk.C)),
-        keys_to_queries(scratch.take(chunk.C * chunk.Q)),
+  Products(const Chunk& chunk, Scratch& scratch)
+      : beta_keys(scratch.take(chunk.C * chunk.C)),
+        beta_queries(scratch.take(chunk.Q * chunk.C)),
         chunk_(chunk),
-        decays_(scratch.take(chunk.C * std::max(chunk.C, chunk.Q))) {}
+        keys_(scratch.take(chunk.C * chunk.C)),
+        queries_(scratch.take(chunk.Q * chunk.C)),
+        decays_(scratch.take(chunk.C * chunk.C)) {}
 
-  void find() {
-    const size_t C = chunk_.C, Q = chunk_.Q, queries = chunk_.num_queries;
-    for (size_t i = 0; i < chunk_.steps; i += kLanes)
-      find_products(chunk_.keys_t + i, C, std::min(chunk_.steps, i + kLanes) - 1, keys_to_keys + i);
-    for (size_t r = 0; r < queries; r += kLanes)
-      find_products(chunk_.queries_t + r, Q,
-                    chunk_.query_step(std::min(queries, r + kLanes) - 1) + 1, keys_to_queries + r);
-    if (!chunk_.gated()) return;
-    find_decays_between(chunk_, false, decays_, C);
-    multiply(C, chunk_.padded_steps(), keys_to_keys);
-    find_decays_between(chunk_, true, decays_, Q);
-    multiply(Q, chunk_.padded_queries(), keys_to_queries);
-  }
-
-  /// Copies them to where the backward pass will look for them.
-  void save(const SavedChunk<float>& to, size_t query_stride, bool aligned) const {
-    constexpr size_t kStep = HWY_MIN(kLanes, kPanel / 2);
-    const hn::FixedTag<float, kStep> d;
-    const size_t C = chunk_.C;
-    const auto copy = [&](const float* from, size_t begin, size_t end, float* out) HWY_ATTR {
-      for (size_t x = begin; x < end; x += kStep)
-        stream(hn::LoadU(d, from + x), d, out + x, aligned);
-    };
-    for (size_t j = 0; j < chunk_.steps; ++j) {
-      copy(keys_to_keys + j * C, 0, C, to.keys_to_keys + j * C);
-      copy(keys_to_queries + j * chunk_.Q, 0, query_stride, to.keys_to_queries + j * query_stride);
+  /// From the chunk's keys_t and queries; also to where the backward pass will look for them, unless null.
+  void find(const SavedChunk<float>& saved, bool aligned) {
+    const size_t C = chunk_.C, K = chunk_.in.K, steps = chunk_.steps;
+    const bool save = saved.key_products != nullptr;
+    if (chunk_.gated()) find_decays_between(chunk_, decays_);
+    for (size_t j = 0; j < steps; j += kLanes) {
+      const float* const earlier = chunk_.keys_t + j;
+      find_rows(
+          j + 1, steps, j, [](size_t i) { return i; },
+          [&](auto& tile, size_t i)
+              HWY_ATTR { add_product_t(tile, chunk_.keys_t + i, C, earlier, C, K); },
+          beta_keys, save ? keys_ : nullptr);
+      find_rows(
+          chunk_.first_query_after(j), chunk_.num_queries, j,
+          [&](size_t r) { return chunk_.query_step(r); },
+          [&](auto& tile, size_t r)
+              HWY_ATTR { add_product(tile, chunk_.queries + r * K, K, earlier, C, K); },
+          beta_queries, save ? queries_ : nullptr);
     }
+    if (!save) return;
+    for (size_t i = 1; i < steps; ++i) copy(keys_, saved.key_products, i, i, aligned);
+    for (size_t r = 0; r < chunk_.num_queries; ++r)
+      copy(queries_, saved.query_products, r, chunk_.query_step(r) + 1, aligned);
   }
 
-  float* const keys_to_keys;     // [C,C] [j][i] = decay k_j . k_i for i > j, elsewhere unspecified
-  float* const keys_to_queries;  // [C,Q] [j][r] = decay k_j . q_r for queries r that see step j
+  float* const beta_keys;     // [C,C] [i][j] = L_ij beta_j for j < i, elsewhere unspecified
+  float* const beta_queries;  // [Q,C] [r][j] = P_rj beta_j for the steps j that query r sees
 
  private:
-  // out[j][..] = k_j . b for j < count and one vector of columns of b_t
-  void find_products(const float* b_t, size_t stride, size_t count, float* out) const {
-    for_tiles<1>(count, [&](auto rows, size_t j) HWY_ATTR {
-      Tile<rows(), 1> tile;
+  // Rows [begin, end) of one vector of columns from j on. add(tile, row) sums products, step_of(row) is the row's step.
+  template <class StepOf, class Add>
+  HWY_INLINE void find_rows(size_t begin, size_t end, size_t j, const StepOf& step_of,
+                            const Add& add, float* HWY_RESTRICT scaled,
+                            float* HWY_RESTRICT plain) const {
+    if (begin >= end) return;
+    const size_t C = chunk_.C;
+    for_tiles<1>(end - begin, [&](auto rows, size_t first) HWY_ATTR {
+      constexpr size_t R = rows();
+      const size_t row = begin + first;
+      Tile<R, 1> tile;
       set_zero(tile);
-      add_product_t(tile, chunk_.keys_t + j, chunk_.C, b_t, stride, chunk_.in.K);
-      store(tile, out + j * stride, stride);
+      add(tile, row);
+      if (chunk_.gated()) {
+        DP_UNROLL for (size_t r = 0; r < R; ++r) tile.v[r][0] =
+            hn::Mul(tile.v[r][0], hn::LoadU(kTag, decays_ + step_of(row + r) * C + j));
+      }
+      if (plain != nullptr) store(tile, plain + row * C + j, C);
+      scale_columns(tile, chunk_.beta + j);
+      store(tile, scaled + row * C + j, C);
     });
   }
 
-  void multiply(size_t stride, size_t columns, float* out) const {
-    for (size_t j = 0; j < chunk_.steps; ++j)
-      for (size_t m = j * stride; m < j * stride + columns; m += kLanes)
-        hn::StoreU(hn::Mul(hn::LoadU(kTag, decays_ + m), hn::LoadU(kTag, out + m)), kTag, out + m);
+  // Whole cache lines of a row, enough for its first `columns`, past the caches.
+  void copy(const float* HWY_RESTRICT from, float* HWY_RESTRICT to, size_t row, size_t columns,
+            bool aligned) const {
+    for (size_t x = row * chunk_.C, end = x + round_up(columns, kPanel); x < end; x += kLanes)
+      stream(hn::LoadU(kTag, from + x), kTag, to + x, aligned);
   }
 
   const Chunk& chunk_;
-  float* const decays_;  // [C,max(C,Q)]
+  float *const keys_, *const queries_, *const decays_;  // L [C,C], P [Q,C]; [C,C]
 };
+
+/// Whether rows of `width` floats, of which there are `rows`, had better be written past the caches: such an array is read when
+/// all of it is done, so if it is larger than the caches it only displaces what is needed sooner, and a plain store
+/// would first read the line it overwrites.
+inline bool past_caches(const float* array, size_t width, size_t rows) {
+  constexpr size_t kLargeBytes = size_t{4} << 20;
+  return reinterpret_cast<uintptr_t>(array) % (kPanel * sizeof(float)) == 0 &&
+         width % kPanel == 0 && rows * width * sizeof(float) >= kLargeBytes;
+}
 
 /// Rows of a [rows, V] matrix with the given stride, columns of panel p, as a zero-padded [rows,16].
 inline void pack_panel(const float* HWY_RESTRICT from, size_t stride, size_t rows, size_t V,

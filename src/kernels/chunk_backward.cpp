@@ -2,6 +2,7 @@
 // gradients of a chunk's inputs follow from what it leaves.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/chunk_backward.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
@@ -25,10 +26,15 @@ class BackwardPass {
         saved_(saved),
         out_(gradients),
         buffers_(buffers),
+        tokens_(static_cast<size_t>(inputs.offsets[inputs.num_sequences])),
         scratch_(scratch_size(inputs, plan)),
         chunk_(inputs, slice.sequence, plan.C, scratch_),
-        sweep_(chunk_, plan, saved_chunk_, prefetcher_, scratch_),
-        gradients_(chunk_, plan, saved_chunk_, prefetcher_, gradients, scratch_),
+        dv_past_caches_(past_caches(gradients.dv, inputs.V, tokens_ * inputs.N * inputs.H)),
+        dk_past_caches_(past_caches(gradients.dk, inputs.K, tokens_ * inputs.N * inputs.H)),
+        dq_past_caches_(past_caches(gradients.dq, inputs.K, tokens_ * inputs.H)),
+        sweep_(chunk_, plan, saved_chunk_, prefetcher_, dv_past_caches_, scratch_),
+        gradients_(chunk_, plan, saved_chunk_, prefetcher_, gradients, dk_past_caches_,
+                   dq_past_caches_, scratch_),
         d_o_(scratch_.take(chunk_.Q * plan.panels * kPanel)) {}
 
   void run(const BackwardWork& work) {
@@ -43,15 +49,20 @@ class BackwardPass {
     for (size_t c = work.chunk_end; c-- > work.chunk_begin;) {
       const bool last = c == work.chunk_begin;
       prefetch_rows(c, last);
+      chunk_.turn_to(c);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
         if (h + 1 < slice_.head_end) {
           prefetch_saved(c, h + 1);
         } else if (!last) {
           prefetch_saved(c - 1, slice_.head_begin);
         }
-        chunk_.prepare(c, h);
-        chunk_.pack_rows();
-        if (chunk_.gated()) chunk_.pack_columns();
+        chunk_.turn_to_head(h);
+        chunk_.pack_key_rows();
+        chunk_.pack_query_rows();
+        if (chunk_.gated()) {
+          chunk_.pack_key_columns();
+          chunk_.pack_query_columns();
+        }
         saved_chunk_ = saved_chunk(saved_, plan_, in_.H, slice_.sequence, c, h);
         for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
           pack_panel(out_.d_o + chunk_.rows.query_row * in_.V, in_.H * in_.V, chunk_.num_queries,
@@ -62,6 +73,7 @@ class BackwardPass {
         if (work.sweep) retreat(c);
       }
     }
+    hwy::FlushStream();
     if (!work.sweep || out_.dstate == nullptr) return;
     for (size_t h = slice_.head_begin; h < slice_.head_end; ++h)
       unpack_state(d_state(h, work.chunk_begin), in_.K, in_.V, slice_.panel_begin, slice_.panel_end,
@@ -89,9 +101,9 @@ class BackwardPass {
     add(in_.k, in_.K, rows.step_row, rows.steps);
     add(in_.q, in_.K, rows.query_row, rows.num_queries);
     add(out_.d_o, in_.V, rows.query_row, rows.num_queries);
-    add(out_.dv, in_.V, rows.step_row, rows.steps);
-    add(out_.dk, in_.K, rows.step_row, rows.steps);
-    add(out_.dq, in_.K, rows.query_row, rows.num_queries);
+    if (!dv_past_caches_) add(out_.dv, in_.V, rows.step_row, rows.steps);
+    if (!dk_past_caches_) add(out_.dk, in_.K, rows.step_row, rows.steps);
+    if (!dq_past_caches_) add(out_.dq, in_.K, rows.query_row, rows.num_queries);
     next.start(heads * advances_per_head());
   }
 
@@ -106,8 +118,10 @@ class BackwardPass {
 
   // About how many tiles call advance() in sweep and gradients of a chunk.
   size_t advances_per_head() const {
-    return plan_.panels * ((plan_.C + in_.K) / kMaxRows<kVecs> + 1) +
-           (in_.K / kMaxRows<kVecs> + 1) * (plan_.C / kPanel);
+    constexpr size_t kRows = kMaxRows<kTilePanels * kVecs>;
+    return (plan_.panels + kTilePanels - 1) / kTilePanels * ((plan_.C + in_.K) / kRows + 1) +
+           (in_.K / kRows + 1) * (plan_.C / kPanel) +
+           (plan_.C + plan_.queries) / kRows * (in_.K + kPanel - 1) / kPanel / kTilePanels;
   }
 
   // Gradient of the state of head h before chunk c, in panels.
@@ -124,16 +138,19 @@ class BackwardPass {
 
   void find_d_updates(size_t c) {
     sweep_.prepare();
-    for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
-      sweep_.find_d_updates(p, d_state(chunk_.h, c + 1) + p * in_.K * kPanel, d_o_panel(p),
-                            d_updates(c) + p * plan_.C * kPanel, out_.dv);
+    for_panels(slice_.panel_begin, slice_.panel_end, [&](auto panels, size_t p) HWY_ATTR {
+      sweep_.find_d_updates<panels()>(p, d_state(chunk_.h, c + 1) + p * in_.K * kPanel,
+                                      d_o_panel(p), d_updates(c) + p * plan_.C * kPanel, out_.dv);
+    });
   }
 
   void retreat(size_t c) {
     const float* after = d_state(chunk_.h, c + 1);
     float* before = d_state(chunk_.h, c);
-    for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
-      sweep_.retreat(p, after + p * in_.K * kPanel, d_o_panel(p), before + p * in_.K * kPanel);
+    for_panels(slice_.panel_begin, slice_.panel_end, [&](auto panels, size_t p) HWY_ATTR {
+      const size_t begin = p * in_.K * kPanel;
+      sweep_.retreat<panels()>(p, after + begin, d_o_panel(p), before + begin);
+    });
   }
 
   void find_gradients(size_t c) {
@@ -147,10 +164,12 @@ class BackwardPass {
   const float* const saved_;
   const DeltaProductGradients& out_;
   const SweepBuffers* const buffers_;
+  const size_t tokens_;
   Scratch scratch_;
   Chunk chunk_;
   SavedChunk<const float> saved_chunk_;  // of the chunk and head at hand
   ChunkPrefetcher prefetcher_;
+  const bool dv_past_caches_, dk_past_caches_, dq_past_caches_;
   ChunkSweep sweep_;
   ChunkGradients gradients_;
   float* const d_o_;  // [panels][Q][kPanel]

@@ -1,7 +1,7 @@
 // Forward pass, chunk by chunk. With S the state before the chunk, L the strictly lower
 // and P the lower triangle of decayed products of keys with keys and of queries with keys:
-//   E = V - K S - L U,  U = diag(beta) E   by forward substitution, one register tile at a time
-//   O = Q S + P U,      S' = S + K^T U
+//   E = V - K S - (L diag(beta)) E   by forward substitution, one register tile at a time
+//   O = Q S + (P diag(beta)) E,   S' = S + K^T U,   U = diag(beta) E
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/chunk_forward.cpp"
 #include <hwy/cache_control.h>
@@ -22,10 +22,11 @@ class ForwardPass {
         slice_(slice),
         scratch_(scratch_size(inputs, plan.C)),
         chunk_(inputs, slice.sequence, plan.C, scratch_),
-        triangles_(chunk_, scratch_),
-        updates_(scratch_.take(plan.C * kPanel)),
-        values_(scratch_.take(plan.C * kPanel)),
-        keys_to_end_(chunk_.gated() ? scratch_.take(plan.C * inputs.K) : chunk_.keys_t) {}
+        products_(chunk_, scratch_),
+        errors_(scratch_.take(plan.C * kTilePanels * kPanel)),
+        updates_(scratch_.take(plan.C * kTilePanels * kPanel)),
+        values_(scratch_.take(plan.C * kTilePanels * kPanel)),
+        update_factors_(chunk_.gated() ? scratch_.take(plan.C) : chunk_.beta) {}
 
   void run(float* o, float* state, float* saved) {
     const DeltaProductInputs& in = chunk_.in;
@@ -46,9 +47,11 @@ class ForwardPass {
     }
     for (size_t c = 0; c < chunks; ++c) {
       plan_prefetch(c + 1, o);
+      chunk_.turn_to(c);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
-        chunk_.prepare(c, h);
-        chunk_.pack_columns();
+        chunk_.turn_to_head(h);
+        chunk_.pack_key_columns();
+        chunk_.pack_query_rows();
         run_chunk(head_state(states, h), saved_at(c, h), saved_at(c + 1, h).state, o);
       }
     }
@@ -61,8 +64,8 @@ class ForwardPass {
 
  private:
   static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    return Chunk::scratch_size(in, C) + Triangles::scratch_size(in, C) +
-           2 * Scratch::rounded(C * kPanel) + Scratch::rounded(C * in.K);
+    return Chunk::scratch_size(in, C) + Products::scratch_size(in, C) +
+           3 * Scratch::rounded(C * kTilePanels * kPanel) + Scratch::rounded(C);
   }
 
   float* head_state(float* states, size_t h) const {
@@ -81,114 +84,118 @@ class ForwardPass {
     prefetcher_.add(in.q + rows.query_row * in.K, in.H * in.K, heads * in.K, rows.num_queries);
     prefetcher_.add(in.v + rows.step_row * in.V, in.H * in.V, heads * in.V, rows.steps);
     prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, heads * in.V, rows.num_queries);
-    const size_t tiles = (chunk_.C + chunk_.C / in.N + in.K) / kMaxRows<kVecs> + 1;
-    prefetcher_.start(heads * (slice_.panel_end - slice_.panel_begin) * tiles);
+    const size_t tiles = (chunk_.C + chunk_.C / in.N + in.K) / kMaxRows<kTilePanels * kVecs> + 1;
+    const size_t panels = slice_.panel_end - slice_.panel_begin;
+    prefetcher_.start(heads * ((panels + kTilePanels - 1) / kTilePanels) * tiles);
   }
 
   // Takes a head's state, in panels, through the chunk; what `saved` points to and next_state (a copy
   // of the state after it) may be null.
-  void run_chunk(float* state, const SavedChunk<float>& saved, float* next_state, float* o) {
+  void run_chunk(float* state, SavedChunk<float> saved, float* next_state, float* o) {
     const auto panel = [](float* panels, size_t p, size_t rows) {
       return panels == nullptr ? nullptr : panels + p * rows * kPanel;
     };
     const size_t K = chunk_.in.K;
-    triangles_.find();
-    if (saved.keys_to_keys != nullptr && slice_.panel_begin == 0)
-      triangles_.save(saved, plan_.query_stride, saved_is_aligned_);
+    if (slice_.panel_begin > 0) saved.key_products = nullptr;  // saved with the first panels
+    products_.find(saved, saved_is_aligned_);
     if (chunk_.gated())
-      scale_columns(chunk_.keys_t, chunk_.to_end, K, chunk_.C, chunk_.steps, keys_to_end_);
-    for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p) {
-      find_updates(panel(state, p, K), p, panel(saved.errors, p, chunk_.C));
-      read_out(panel(state, p, K), p, o);
-      advance(panel(state, p, K), panel(next_state, p, K));
-    }
+      for (size_t i = 0; i < chunk_.steps; ++i)
+        update_factors_[i] = chunk_.beta[i] * chunk_.to_end[i];
+    for_panels(slice_.panel_begin, slice_.panel_end, [&](auto panels, size_t p) HWY_ATTR {
+      find_errors<panels()>(panel(state, p, K), p, panel(saved.errors, p, chunk_.C));
+      read_out<panels()>(panel(state, p, K), p, o);
+      advance<panels()>(panel(state, p, K), panel(next_state, p, K));
+    });
   }
 
   // The products below are functions of their own, never inlined into one body: there GCC 12 spills
-  // around their loops.
+  // around their loops. Each takes P panels of columns from panel p on.
 
-  // updates = beta e, e = v - decayed S^T k - sum_{j<i} L_ij u_j, for one panel of columns.
-  HWY_NOINLINE void find_updates(const float* HWY_RESTRICT state, size_t p,
-                                 float* HWY_RESTRICT errors) {
+  // e = v - decayed S^T k - sum_{j<i} L_ij beta_j e_j, and updates: beta e decayed to the end of the chunk.
+  template <size_t P>
+  HWY_NOINLINE void find_errors(const float* HWY_RESTRICT state, size_t p,
+                                float* HWY_RESTRICT saved) {
+    constexpr size_t W = P * kVecs, kRow = P * kPanel;
     const DeltaProductInputs& in = chunk_.in;
     const size_t C = chunk_.C;
     const float* values = in.v + chunk_.rows.step_row * in.V + p * kPanel;
-    size_t stride = in.H * in.V;
-    if ((p + 1) * kPanel > in.V) {  // the last columns: loads must not run past the end of v
-      pack_panel(in.v + chunk_.rows.step_row * in.V, stride, chunk_.steps, in.V, p, values_);
+    size_t stride = in.H * in.V, panel = kPanel;
+    if ((p + P) * kPanel > in.V) {  // the last columns: loads must not run past the end of v
+      panel = C * kPanel;
+      for (size_t i = 0; i < P; ++i)
+        pack_panel(in.v + chunk_.rows.step_row * in.V, stride, chunk_.steps, in.V, p + i,
+                   values_ + i * panel);
       values = values_;
       stride = kPanel;
     }
-    for_tiles(chunk_.steps, [&](auto rows, size_t i) HWY_ATTR {
-      constexpr size_t R = rows(), W = kVecs;
+    for_tiles<W>(chunk_.steps, [&](auto rows, size_t i) HWY_ATTR {
+      constexpr size_t R = rows();
       prefetcher_.advance();
-      Tile<R> e;
+      Tile<R, W> e;
       set_zero(e);
-      add_product_t(e, chunk_.keys_t + i, C, state, kPanel, in.K);
+      add_product_t(e, chunk_.keys_t + i, C, state, kPanel, in.K, in.K * kPanel);
       if (chunk_.gated()) scale_rows(e, chunk_.from_start + i);
       DP_FOR_TILE(r, c)
-      e.v[r][c] = hn::Sub(hn::LoadU(kTag, values + (i + r) * stride + c * kLanes), e.v[r][c]);
-      add_product_t<true>(e, triangles_.keys_to_keys + i, C, updates_, kPanel, i);
+      e.v[r][c] =
+          hn::Sub(hn::LoadU(kTag, values + (i + r) * stride + column_of(c, panel)), e.v[r][c]);
+      const float* const beta_keys = products_.beta_keys + i * C;
+      add_product<true>(e, beta_keys, C, errors_, kRow, i);
       DP_UNROLL for (size_t r = 0; r < R; ++r) {
-        Vec u[kVecs];
-        DP_UNROLL for (size_t c = 0; c < kVecs; ++c) {
-          u[c] = hn::Mul(hn::Set(kTag, chunk_.beta[i + r]), e.v[r][c]);
-          hn::StoreU(u[c], kTag, updates_ + (i + r) * kPanel + c * kLanes);
-        }
         DP_UNROLL for (size_t later = r + 1; later < R; ++later)
-            add_scaled<true>(e.v[later], triangles_.keys_to_keys[(i + r) * C + i + later], u);
+            add_scaled<true>(e.v[later], beta_keys[later * C + i + r], e.v[r]);
       }
-      if (errors != nullptr) stream(e, errors + i * kPanel, saved_is_aligned_);
+      store(e, errors_ + i * kRow, kRow);
+      if (saved != nullptr) stream(e, saved + i * kPanel, C * kPanel, saved_is_aligned_);
+      scale_rows(e, update_factors_ + i);
+      store(e, updates_ + i * kRow, kRow);
     });
   }
 
-  // o = decayed Q S + P U for one panel of columns.
+  // o = decayed Q S + P diag(beta) E.
+  template <size_t P>
   HWY_NOINLINE void read_out(const float* HWY_RESTRICT state, size_t p, float* HWY_RESTRICT o) {
+    constexpr size_t W = P * kVecs, kRow = P * kPanel;
     const DeltaProductInputs& in = chunk_.in;
-    const size_t Q = chunk_.Q, columns = std::min(kPanel, in.V - p * kPanel);
-    for_tiles(chunk_.num_queries, [&](auto rows, size_t q) HWY_ATTR {
+    const size_t C = chunk_.C;
+    for_tiles<W>(chunk_.num_queries, [&](auto rows, size_t q) HWY_ATTR {
       constexpr size_t R = rows();
       prefetcher_.advance();
-      Tile<R> tile;
+      Tile<R, W> tile;
       set_zero(tile);
-      add_product_t(tile, chunk_.queries_t + q, Q, state, kPanel, in.K);
+      add_product(tile, chunk_.queries + q * in.K, in.K, state, kPanel, in.K, in.K * kPanel);
       if (chunk_.gated()) scale_rows(tile, chunk_.query_from_start + q);
       // Steps that the tile's first query sees are seen by all of it, the next N by all but the first
       // and so on: no query is touched by what comes after it, not even by 0 x NaN.
+      const float* const products = products_.beta_queries + q * C;
       size_t j = chunk_.query_step(q) + 1;
-      add_product_t(tile, triangles_.keys_to_queries + q, Q, updates_, kPanel, j);
+      add_product(tile, products, C, errors_, kRow, j);
       DP_UNROLL for (size_t first = 1; first < R; ++first) {
         for (const size_t seen = j + in.N; j < seen; ++j) {
-          Vec u[kVecs];
-          load_row(u, updates_ + j * kPanel);
+          Vec e[W];
+          load_row(e, errors_ + j * kRow);
           DP_UNROLL for (size_t r = first; r < R; ++r)
-              add_scaled<false>(tile.v[r], triangles_.keys_to_queries[j * Q + q + r], u);
+              add_scaled<false>(tile.v[r], products[r * C + j], e);
         }
       }
-      float* out = o + chunk_.rows.query_row * in.V + q * in.H * in.V + p * kPanel;
-      if (columns == kPanel) {
-        store(tile, out, in.H * in.V);
-      } else {
-        HWY_ALIGN float padded[R * kPanel];
-        store(tile, padded, kPanel);
-        for (size_t r = 0; r < R; ++r)
-          std::memcpy(out + r * in.H * in.V, padded + r * kPanel, columns * sizeof(float));
-      }
+      store_columns(tile, in.V - p * kPanel,
+                    o + chunk_.rows.query_row * in.V + q * in.H * in.V + p * kPanel, in.H * in.V);
     });
   }
 
-  // S' = decayed S + K^T U for one panel of columns, in place and, unless null, to saved as well.
+  // S' = decayed S + K^T U, in place and, unless null, to saved as well.
+  template <size_t P>
   HWY_NOINLINE void advance(float* HWY_RESTRICT state, float* HWY_RESTRICT saved) {
-    const size_t K = chunk_.in.K;
+    constexpr size_t W = P * kVecs, kRow = P * kPanel;
+    const size_t C = chunk_.C, K = chunk_.in.K, panel = K * kPanel;
     const float decay = chunk_.total_decay();
-    for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
+    for_tiles<W>(K, [&](auto rows, size_t d) HWY_ATTR {
       prefetcher_.advance();
-      Tile<rows()> tile;
-      load(tile, state + d * kPanel, kPanel);
+      Tile<rows(), W> tile;
+      load(tile, state + d * kPanel, kPanel, panel);
       if (chunk_.gated()) scale_all(tile, decay);
-      add_product(tile, keys_to_end_ + d * chunk_.C, chunk_.C, updates_, kPanel, chunk_.steps);
-      store(tile, state + d * kPanel, kPanel);
-      if (saved != nullptr) stream(tile, saved + d * kPanel, saved_is_aligned_);
+      add_product(tile, chunk_.keys_t + d * C, C, updates_, kRow, chunk_.steps);
+      store(tile, state + d * kPanel, kPanel, panel);
+      if (saved != nullptr) stream(tile, saved + d * kPanel, panel, saved_is_aligned_);
     });
   }
 
@@ -198,10 +205,10 @@ class ForwardPass {
   Scratch scratch_;
   Chunk chunk_;
   Prefetcher prefetcher_;
-  Triangles triangles_;
-  float* const updates_;      // [C,kPanel]
-  float* const values_;       // [C,kPanel]
-  float* const keys_to_end_;  // [K,C], keys_t decayed to the end of the chunk
+  Products products_;
+  float *const errors_, *const updates_;  // [C,P kPanel]
+  float* const values_;                   // [P][C,kPanel]
+  float* const update_factors_;           // [C] beta, decayed to the end of the chunk
 };
 
 void chunk_forward_target(const DeltaProductInputs& inputs, const ChunkPlan& plan,

@@ -30,29 +30,34 @@ class ChunkGradients {
   static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
     const size_t C = plan.C, Q = Chunk::query_capacity(in, C), padded_v = plan.panels * kPanel;
     const auto size = [](size_t floats) { return Scratch::rounded(floats); };
-    return 3 * size(C * C) + 2 * size(Q * C) + size(Q * padded_v) + 2 * size(C * padded_v) +
-           size(C * in.K) + size(Q * in.K) + 5 * size(C) + size(Q);
+    return 3 * size(C * C) + size(Q * C) + size(Q * padded_v) + 2 * size(C * padded_v) +
+           size(C * in.K) + size(Q * in.K) + size((C + Q) * round_up(in.K, kPanel)) + 5 * size(C) +
+           size(Q);
   }
 
   ChunkGradients(const Chunk& chunk, const ChunkPlan& plan, const SavedChunk<const float>& saved,
-                 ChunkPrefetcher& prefetcher, const DeltaProductGradients& out, Scratch& scratch)
+                 ChunkPrefetcher& prefetcher, const DeltaProductGradients& out, bool dk_past_caches,
+                 bool dq_past_caches, Scratch& scratch)
       : chunk_(chunk),
         plan_(plan),
         saved_(saved),
         prefetcher_(prefetcher),
         out_(out),
+        dk_past_caches_(dk_past_caches),
+        dq_past_caches_(dq_past_caches),
         C(chunk.C),
         Q(chunk.Q),
         decays_(scratch.take(C * C)),
         swap_(scratch.take(C * C)),
         d_key_products_(scratch.take(C * C)),
         d_query_products_(scratch.take(Q * C)),
-        d_query_products_t_(scratch.take(C * Q)),
         d_o_t_(scratch.take(Q * plan.panels * kPanel)),
         d_updates_t_(scratch.take(C * plan.panels * kPanel)),
         errors_t_(scratch.take(C * plan.panels * kPanel)),
         dk_t_(scratch.take(C * chunk.in.K)),
         dq_t_(scratch.take(Q * chunk.in.K)),
+        row_size_(round_up(chunk.in.K, kPanel)),
+        rows_(scratch.take((C + Q) * row_size_)),
         minus_beta_(scratch.take(C)),
         d_value_factors_(scratch.take(C)),
         update_factors_(scratch.take(C)),
@@ -70,9 +75,12 @@ class ChunkGradients {
     find_d_products(values);
     find_dk(values.states, values.d_states);
     find_dq(values.states);
-    transpose(dk_t_, C, in.K, chunk_.steps, out_.dk + chunk_.rows.step_row * in.K, in.H * in.K);
-    transpose(dq_t_, Q, in.K, chunk_.num_queries, out_.dq + chunk_.rows.query_row * in.K,
-              in.H * in.K);
+    transpose(dk_t_, C, in.K, chunk_.steps, rows_, row_size_);
+    transpose(dq_t_, Q, in.K, chunk_.num_queries, rows_ + C * row_size_, row_size_);
+    for_panels(0, row_size_ / kPanel, [&](auto panels, size_t p) HWY_ATTR {
+      add_to_dk<panels()>(p * kPanel);
+      add_to_dq<panels()>(p * kPanel);
+    });
     if (chunk_.gated()) find_dlog_gate(values.states, values.d_states);
   }
 
@@ -122,61 +130,58 @@ class ChunkGradients {
       std::fill(per_value + row * stride + begin, per_value + row * stride + end, 0.0f);
   }
 
-  // d_key_products[j][i] = gradient of k_j . k_i through L, symmetric; d_query_products[r][i] that of
-  // q_r . k_i through P. When gated, also their part in the gradient of the log decays.
+  // d_key_products[i][j] = gradient of k_i . k_j through L, symmetric; d_query_products[r][j] that of
+  // q_r . k_j through P. When gated, also their part in the gradient of the log decays.
   HWY_NOINLINE void find_d_products(const ChunkValues& values) {
     for (size_t column = 0; column < chunk_.steps; column += kLanes) {
-      const size_t above = std::min(chunk_.steps, column + kLanes) - 1;  // rows above the diagonal
-      for_tiles<1>(above, [&](auto rows, size_t j) HWY_ATTR {
-        Tile<rows(), 1> tile;
-        set_zero(tile);
-        for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, values.errors + (p * C + j) * kPanel, kPanel,
-                      d_updates_t_ + p * kPanel * C + column, C, kPanel);
-        scale_rows(tile, chunk_.beta + j);
-        scale_columns(tile, minus_beta_ + column);
-        store(tile, d_key_products_ + j * C + column, C);
-      });
-      const size_t unseeing = chunk_.first_query_after(column);
-      if (unseeing >= chunk_.num_queries) continue;
-      for_tiles<1>(chunk_.num_queries - unseeing, [&](auto rows, size_t first) HWY_ATTR {
-        const size_t r = unseeing + first;
-        Tile<rows(), 1> tile;
-        set_zero(tile);
-        for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, values.d_o + (p * Q + r) * kPanel, kPanel,
-                      errors_t_ + p * kPanel * C + column, C, kPanel);
-        scale_columns(tile, chunk_.beta + column);
-        store(tile, d_query_products_ + r * C + column, C);
-      });
+      find_d_product_rows(column + 1, chunk_.steps, column, values.d_updates, C, minus_beta_,
+                          d_key_products_);
+      find_d_product_rows(chunk_.first_query_after(column), chunk_.num_queries, column, values.d_o,
+                          Q, nullptr, d_query_products_);
     }
-    clear_unseen(d_query_products_);
     if (chunk_.gated()) {
-      find_decays_between(chunk_, false, decays_, C);
-      mirror(decays_, 1.0f);
+      find_decays_between(chunk_, decays_);
       add_product_decays();
-      for (size_t j = 0; j < chunk_.steps; ++j) multiply(d_key_products_ + j * C, decays_ + j * C);
+      for (size_t i = 1; i < chunk_.steps; ++i) multiply(d_key_products_ + i * C, decays_ + i * C);
       for (size_t r = 0; r < chunk_.num_queries; ++r)
         multiply(d_query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
     }
-    mirror(d_key_products_, 0.0f);
-    transpose(d_query_products_, C, chunk_.num_queries, chunk_.steps, d_query_products_t_, Q);
-    for (size_t i = 0; chunk_.num_queries < chunk_.padded_queries() && i < chunk_.steps; ++i)
-      std::fill(d_query_products_t_ + i * Q + chunk_.num_queries,
-                d_query_products_t_ + i * Q + chunk_.padded_queries(), 0.0f);
+    clear_unseen(d_query_products_);
+    mirror(d_key_products_);
   }
 
-  // Copies the part of a [C,C] matrix above the diagonal to below it.
-  HWY_NOINLINE void mirror(float* matrix, float diagonal) {
+  // out[x][column ..] = row_factors[x] (values_x . beta_j e_j) for begin <= x < end and a vector of steps j from column on;
+  // values are panels of `rows_per_panel` rows.
+  HWY_INLINE void find_d_product_rows(size_t begin, size_t end, size_t column,
+                                      const float* HWY_RESTRICT values, size_t rows_per_panel,
+                                      const float* HWY_RESTRICT row_factors,
+                                      float* HWY_RESTRICT out) const {
+    if (begin >= end) return;
+    for_tiles<1>(end - begin, [&](auto rows, size_t first) HWY_ATTR {
+      const size_t x = begin + first;
+      Tile<rows(), 1> tile;
+      set_zero(tile);
+      for (size_t p = 0; p < plan_.panels; ++p)
+        add_product(tile, values + (p * rows_per_panel + x) * kPanel, kPanel,
+                    errors_t_ + p * kPanel * C + column, C, kPanel);
+      if (row_factors != nullptr) scale_rows(tile, row_factors + x);
+      scale_columns(tile, chunk_.beta + column);
+      store(tile, out + x * C + column, C);
+    });
+  }
+
+  // Copies the part of a [C,C] matrix below the diagonal to above it; the diagonal becomes zero.
+  HWY_NOINLINE void mirror(float* matrix) {
     const size_t steps = chunk_.padded_steps();
     transpose(matrix, C, steps, steps, swap_, C);
     for (size_t j = 0; j < chunk_.steps; ++j) {
       float* row = matrix + j * C;
-      for (size_t i = 0; i < j; i += kLanes)
-        hn::StoreU(hn::IfThenElse(hn::FirstN(kTag, j - i), hn::LoadU(kTag, swap_ + j * C + i),
-                                  hn::LoadU(kTag, row + i)),
+      for (size_t i = j / kLanes * kLanes; i < steps; i += kLanes)
+        hn::StoreU(hn::IfThenElse(hn::FirstN(kTag, j - std::min(i, j)), hn::LoadU(kTag, row + i),
+                                  hn::LoadU(kTag, swap_ + j * C + i)),
                    kTag, row + i);
-      row[j] = diagonal;
+      row[j] = 0;
+      std::fill(row + chunk_.steps, row + steps, 0.0f);
     }
   }
 
@@ -202,61 +207,99 @@ class ChunkGradients {
   // double precision, because find_dlog_gate sums over both.
   void add_product_decays() {
     std::fill(d_log_.begin(), d_log_.end(), 0.0);
-    for (size_t j = 0; j < chunk_.steps; ++j) {
-      for (size_t i = j + 1; i < chunk_.steps; ++i) {
-        const double z =
-            static_cast<double>(d_key_products_[j * C + i]) * saved_.keys_to_keys[j * C + i];
-        d_log_[i] += z;
+    const auto add = [&](const float* d_products, const float* products, size_t i, size_t count) {
+      double sum = 0;
+      for (size_t j = 0; j < count; ++j) {
+        const double z = static_cast<double>(d_products[j]) * products[j];
+        sum += z;
         d_log_[j] -= z;
       }
-      for (size_t r = chunk_.first_query_after(j); r < chunk_.num_queries; ++r) {
-        const double z = static_cast<double>(d_query_products_[r * C + j]) *
-                         saved_.keys_to_queries[j * plan_.query_stride + r];
-        d_log_[chunk_.query_step(r)] += z;
-        d_log_[j] -= z;
-      }
+      d_log_[i] += sum;
+    };
+    for (size_t i = 1; i < chunk_.steps; ++i)
+      add(d_key_products_ + i * C, saved_.key_products + i * C, i, i);
+    for (size_t r = 0; r < chunk_.num_queries; ++r) {
+      const size_t step = chunk_.query_step(r);
+      add(d_query_products_ + r * C, saved_.query_products + r * C, step, step + 1);
     }
   }
 
-  // dk_t [K][C]
+  // What reaches keys through the states, with steps along the lanes: dk_t [K][C] = (U dS'^T - dV S^T)^T
   HWY_NOINLINE void find_dk(const float* HWY_RESTRICT states, const float* HWY_RESTRICT d_states) {
-    const size_t K = chunk_.in.K, panel_size = K * kPanel;
     std::fill(d_log_from_start_, d_log_from_start_ + C, 0.0f);
     std::fill(d_log_to_end_, d_log_to_end_ + C, 0.0f);
-    for (size_t column = 0; column < chunk_.padded_steps(); column += kPanel) {
-      for_tiles(K, [&](auto rows, size_t d) HWY_ATTR {
-        constexpr size_t R = rows(), W = kVecs;
-        float* out = dk_t_ + d * C + column;
-        prefetcher_.advance();
-        Tile<R> tile;
-        set_zero(tile);
-        for (size_t p = 0; p < plan_.panels; ++p)
-          add_product<true>(tile, states + p * panel_size + d * kPanel, kPanel,
-                            d_updates_t_ + p * kPanel * C + column, C, kPanel);
-        if (chunk_.gated()) {
-          scale_columns(tile, d_value_factors_ + column);
-          add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_from_start_ + column);
-          store(tile, out, C);
-          set_zero(tile);
-        }
-        for (size_t p = 0; p < plan_.panels; ++p)
-          add_product(tile, d_states + p * panel_size + d * kPanel, kPanel,
-                      errors_t_ + p * kPanel * C + column, C, kPanel);
-        scale_columns(tile, update_factors_ + column);
-        if (chunk_.gated()) {
-          add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_to_end_ + column);
-          DP_FOR_TILE(r, c)
-          tile.v[r][c] = hn::Add(tile.v[r][c], hn::LoadU(kTag, out + r * C + c * kLanes));
-        }
-        add_product_t(tile, chunk_.keys + d, K, d_key_products_ + column, C, chunk_.steps);
-        add_product_t(tile, chunk_.queries + d, K, d_query_products_ + column, C,
-                      chunk_.num_queries);
-        store(tile, out, C);
-      });
-    }
+    for_panels(0, chunk_.padded_steps() / kPanel, [&](auto panels, size_t p) HWY_ATTR {
+      find_dk_columns<panels() * kVecs>(states, d_states, p * kPanel);
+    });
   }
 
-  // dq_t [K][Q]
+  template <size_t W>
+  HWY_NOINLINE void find_dk_columns(const float* HWY_RESTRICT states,
+                                    const float* HWY_RESTRICT d_states, size_t column) {
+    const size_t K = chunk_.in.K, panel_size = K * kPanel;
+    for_tiles<W>(K, [&](auto rows, size_t d) HWY_ATTR {
+      constexpr size_t R = rows();
+      float* out = dk_t_ + d * C + column;
+      prefetcher_.advance();
+      Tile<R, W> tile;
+      set_zero(tile);
+      for (size_t p = 0; p < plan_.panels; ++p)
+        add_product<true>(tile, states + p * panel_size + d * kPanel, kPanel,
+                          d_updates_t_ + p * kPanel * C + column, C, kPanel);
+      if (chunk_.gated()) {
+        scale_columns(tile, d_value_factors_ + column);
+        add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_from_start_ + column);
+        store(tile, out, C);
+        set_zero(tile);
+      }
+      for (size_t p = 0; p < plan_.panels; ++p)
+        add_product(tile, d_states + p * panel_size + d * kPanel, kPanel,
+                    errors_t_ + p * kPanel * C + column, C, kPanel);
+      scale_columns(tile, update_factors_ + column);
+      if (chunk_.gated()) {
+        add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_to_end_ + column);
+        DP_FOR_TILE(r, c)
+        tile.v[r][c] = hn::Add(tile.v[r][c], hn::LoadU(kTag, out + r * C + c * kLanes));
+      }
+      store(tile, out, C);
+    });
+  }
+
+  // The rest through products of keys and queries, with key columns along the lanes, P panels of them from `column` on:
+  // dk = that + (dL + dL^T) K + dP^T Q
+  template <size_t P>
+  HWY_NOINLINE void add_to_dk(size_t column) {
+    constexpr size_t W = P * kVecs;
+    const size_t K = chunk_.in.K, stride = chunk_.in.H * K;
+    float* const dk = out_.dk + chunk_.rows.step_row * K + column;
+    for_tiles<W>(chunk_.steps, [&](auto rows, size_t i) HWY_ATTR {
+      prefetcher_.advance();
+      Tile<rows(), W> tile;
+      load(tile, rows_ + i * row_size_ + column, row_size_);
+      add_product(tile, d_key_products_ + i * C, C, chunk_.keys + column, K, chunk_.steps);
+      add_product_t(tile, d_query_products_ + i, C, chunk_.queries + column, K, chunk_.num_queries);
+      store_columns(tile, K - column, dk + i * stride, stride, dk_past_caches_);
+    });
+  }
+
+  // dq = scale (that + dP K)
+  template <size_t P>
+  HWY_NOINLINE void add_to_dq(size_t column) {
+    constexpr size_t W = P * kVecs;
+    const size_t K = chunk_.in.K, stride = chunk_.in.H * K;
+    float* const dq = out_.dq + chunk_.rows.query_row * K + column;
+    for_tiles<W>(chunk_.num_queries, [&](auto rows, size_t r) HWY_ATTR {
+      prefetcher_.advance();
+      Tile<rows(), W> tile;
+      load(tile, rows_ + (C + r) * row_size_ + column, row_size_);
+      add_product(tile, d_query_products_ + r * C, C, chunk_.keys + column, K,
+                  chunk_.query_step(r + rows() - 1) + 1);
+      scale_all(tile, chunk_.in.scale);
+      store_columns(tile, K - column, dq + r * stride, stride, dq_past_caches_);
+    });
+  }
+
+  // Likewise dq_t [K][Q] = (dO S^T)^T
   HWY_NOINLINE void find_dq(const float* HWY_RESTRICT states) {
     if (chunk_.gated()) std::fill(d_log_queries_, d_log_queries_ + Q, 0.0f);
     size_t column = 0;
@@ -277,9 +320,6 @@ class ChunkGradients {
         scale_columns(tile, chunk_.query_from_start + column);
         add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
       }
-      add_product_t(tile, chunk_.keys + d, chunk_.in.K, d_query_products_t_ + column, Q,
-                    chunk_.steps);
-      scale_all(tile, chunk_.in.scale);
       store(tile, dq_t_ + d * Q + column, Q);
     });
   }
@@ -321,12 +361,14 @@ class ChunkGradients {
   const SavedChunk<const float>& saved_;  // of the chunk at hand
   ChunkPrefetcher& prefetcher_;
   const DeltaProductGradients& out_;
+  const bool dk_past_caches_, dq_past_caches_;
   const size_t C, Q;
-  float *const decays_, *const swap_;  // [C,C]
-  float *const d_key_products_, *const d_query_products_,
-                                    *const d_query_products_t_;               // [C,C] [Q,C] [C,Q]
+  float *const decays_, *const swap_;                                         // [C,C]
+  float *const d_key_products_, *const d_query_products_;                     // [C,C] [Q,C]
   float *const d_o_t_, *const d_updates_t_, *const errors_t_;                 // [V,Q] [V,C] [V,C]
   float *const dk_t_, *const dq_t_;                                           // [K,C] [K,Q]
+  const size_t row_size_;                                                     // K, padded
+  float* const rows_;                                                         // [C+Q,row_size]
   float *const minus_beta_, *const d_value_factors_, *const update_factors_;  // [C]
   float *const d_log_from_start_, *const d_log_to_end_;                       // [C]
   float* const d_log_queries_;                                                // [Q]

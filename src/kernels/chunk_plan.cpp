@@ -15,7 +15,7 @@ ChunkPlan::ChunkPlan(const DeltaProductInputs& inputs)
       panels(round_up(inputs.V, kPanel) / kPanel),
       state_size(panels * inputs.K * kPanel),
       errors_size(panels * C * kPanel),
-      query_stride(round_up((C + inputs.N - 1) / inputs.N, kPanel / 2)),
+      queries((C + inputs.N - 1) / inputs.N),
       first_chunk(inputs.num_sequences + 1, 0) {
   for (size_t s = 0; s < inputs.num_sequences; ++s) {
     const size_t steps = static_cast<size_t>(inputs.offsets[s + 1] - inputs.offsets[s]) * inputs.N;

@@ -27,24 +27,24 @@ struct ChunkPlan {
   size_t panels;                    // ceil(V / kPanel)
   size_t state_size;                // floats of one state in panels: panels * K * kPanel
   size_t errors_size;               // floats of one chunk's errors in panels: panels * C * kPanel
-  size_t query_stride;              // queries of a chunk, rounded up to half a panel
+  size_t queries;                   // most tokens whose last step can lie in one chunk
   std::vector<size_t> first_chunk;  // [num_sequences+1], chunks before each sequence (of one head)
 
   /// Floats that are saved of one chunk of one head.
-  size_t saved_size() const { return state_size + errors_size + C * C + C * query_stride; }
+  size_t saved_size() const { return state_size + errors_size + (C + queries) * C; }
   size_t num_chunks(size_t sequence) const {
     return first_chunk[sequence + 1] - first_chunk[sequence];
   }
 };
 
 /// What a forward pass saves of one chunk of one head: the state before it, of each step its prediction
-/// error e = v - S^T k, and the decayed products of keys with later keys and queries.
+/// error e = v - S^T k, and the decayed products of keys and queries with earlier keys.
 template <class Float>
 struct SavedChunk {
-  Float* state = nullptr;            // [panels][K][kPanel]
-  Float* errors = nullptr;           // [panels][C][kPanel]
-  Float* keys_to_keys = nullptr;     // [C][C], as Triangles has them
-  Float* keys_to_queries = nullptr;  // [C][query_stride]
+  Float* state = nullptr;           // [panels][K][kPanel]
+  Float* errors = nullptr;          // [panels][C][kPanel]
+  Float* key_products = nullptr;    // [C][C] L, see Products
+  Float* query_products = nullptr;  // [queries][C] P
 };
 
 /// Chunk by chunk with all heads of each, as the passes go: they then move through memory in one line.
@@ -54,8 +54,8 @@ SavedChunk<Float> saved_chunk(Float* saved, const ChunkPlan& plan, size_t H, siz
   if (saved == nullptr) return {};
   Float* state = saved + ((plan.first_chunk[sequence] + chunk) * H + head) * plan.saved_size();
   Float* errors = state + plan.state_size;
-  Float* keys_to_keys = errors + plan.errors_size;
-  return {state, errors, keys_to_keys, keys_to_keys + plan.C * plan.C};
+  Float* key_products = errors + plan.errors_size;
+  return {state, errors, key_products, key_products + plan.C * plan.C};
 }
 
 }  // namespace dp

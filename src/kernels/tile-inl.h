@@ -1,4 +1,4 @@
-// Register tiles: R rows by one panel of kPanel columns, held in vector registers while a product is
+// Register tiles: R rows by one or two panels of kPanel columns, held in vector registers while a product is
 // summed into them. Everything the chunk kernels multiply goes through the two add_* functions here.
 #if defined(DP_KERNELS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DP_KERNELS_TILE_INL_H_
@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/chunk_plan.h"
@@ -35,11 +36,21 @@ inline constexpr size_t kAccumulators = 12;
 template <size_t W>
 inline constexpr size_t kMaxRows = HWY_MAX(HWY_MIN(kAccumulators / W, 12), 1);
 
-/// R rows of W vectors: a whole panel, or one vector where a panel would waste half its columns.
+// Panels that a tile covers. Where a vector is a whole panel, a tile of one panel needs a load (the broadcast) for each
+// multiply-add, and cores have as many ports for one as for the other; two panels share it.
+inline constexpr size_t kTilePanels = kVecs == 1 && kAccumulators == 24 ? 2 : 1;
+
+/// R rows of W vectors: whole panels, or one vector where a panel would waste half its columns.
 template <size_t R, size_t W = kVecs>
 struct Tile {
   Vec v[R][W];
 };
+
+/// Where vector c of a row lies: those of a panel are adjacent, the next panel begins `panel` floats after this one. In
+/// matrices that are not kept in panels it simply follows (panel = kPanel).
+constexpr size_t column_of(size_t c, size_t panel) {
+  return c / kVecs * panel + c % kVecs * kLanes;
+}
 
 // Loops over a tile's rows and vectors must be unrolled, or the tile lives in memory.
 #define DP_UNROLL _Pragma("GCC unroll 32")
@@ -52,13 +63,29 @@ HWY_INLINE void set_zero(Tile<R, W>& tile) {
 }
 
 template <size_t R, size_t W>
-HWY_INLINE void load(Tile<R, W>& tile, const float* HWY_RESTRICT from, size_t stride) {
-  DP_FOR_TILE(r, c) tile.v[r][c] = hn::LoadU(kTag, from + r * stride + c * kLanes);
+HWY_INLINE void load(Tile<R, W>& tile, const float* HWY_RESTRICT from, size_t stride,
+                     size_t panel = kPanel) {
+  DP_FOR_TILE(r, c) tile.v[r][c] = hn::LoadU(kTag, from + r * stride + column_of(c, panel));
 }
 
 template <size_t R, size_t W>
-HWY_INLINE void store(const Tile<R, W>& tile, float* HWY_RESTRICT to, size_t stride) {
-  DP_FOR_TILE(r, c) hn::StoreU(tile.v[r][c], kTag, to + r * stride + c * kLanes);
+HWY_INLINE void store(const Tile<R, W>& tile, float* HWY_RESTRICT to, size_t stride,
+                      size_t panel = kPanel) {
+  DP_FOR_TILE(r, c) hn::StoreU(tile.v[r][c], kTag, to + r * stride + column_of(c, panel));
+}
+
+/// Only the first `columns` columns.
+template <size_t R, size_t W>
+HWY_INLINE void store_columns(const Tile<R, W>& tile, size_t columns, float* HWY_RESTRICT to,
+                              size_t stride) {
+  if (HWY_LIKELY(columns >= W * kLanes)) {
+    store(tile, to, stride);
+    return;
+  }
+  HWY_ALIGN float padded[R * W * kLanes];
+  store(tile, padded, W * kLanes);
+  for (size_t r = 0; r < R; ++r)
+    std::memcpy(to + r * stride, padded + r * W * kLanes, columns * sizeof(float));
 }
 
 /// Stores past the caches what is read much later, if `to` is aligned to a vector.
@@ -71,14 +98,24 @@ HWY_INLINE void stream(hn::Vec<D> v, D d, float* HWY_RESTRICT to, bool aligned) 
   }
 }
 
-/// Rows of a panel, likewise.
-template <size_t R>
-HWY_INLINE void stream(const Tile<R>& tile, float* HWY_RESTRICT to, bool aligned) {
-  constexpr size_t W = kVecs;
-  if (HWY_LIKELY(aligned)) {
-    DP_FOR_TILE(r, c) hn::Stream(tile.v[r][c], kTag, to + r * kPanel + c * kLanes);
+/// The first `columns` columns, past the caches if asked to: then rows must be whole vectors and aligned.
+template <size_t R, size_t W>
+HWY_INLINE void store_columns(const Tile<R, W>& tile, size_t columns, float* HWY_RESTRICT to,
+                              size_t stride, bool past_caches) {
+  if (past_caches && columns >= W * kLanes) {
+    DP_FOR_TILE(r, c) hn::Stream(tile.v[r][c], kTag, to + r * stride + c * kLanes);
   } else {
-    store(tile, to, kPanel);
+    store_columns(tile, columns, to, stride);
+  }
+}
+
+/// Rows of panels, likewise.
+template <size_t R, size_t W>
+HWY_INLINE void stream(const Tile<R, W>& tile, float* HWY_RESTRICT to, size_t panel, bool aligned) {
+  if (HWY_LIKELY(aligned)) {
+    DP_FOR_TILE(r, c) hn::Stream(tile.v[r][c], kTag, to + r * kPanel + column_of(c, panel));
+  } else {
+    store(tile, to, kPanel, panel);
   }
 }
 
@@ -111,17 +148,18 @@ HWY_INLINE void add_scaled(Vec (&row)[W], float a, const Vec (&b)[W]) {
 }
 
 template <size_t W>
-HWY_INLINE void load_row(Vec (&row)[W], const float* HWY_RESTRICT from) {
-  DP_UNROLL for (size_t c = 0; c < W; ++c) row[c] = hn::LoadU(kTag, from + c * kLanes);
+HWY_INLINE void load_row(Vec (&row)[W], const float* HWY_RESTRICT from, size_t panel = kPanel) {
+  DP_UNROLL for (size_t c = 0; c < W; ++c) row[c] = hn::LoadU(kTag, from + column_of(c, panel));
 }
 
 /// tile[r] += sign sum_{p < count} a[p a_stride + r] b[p b_stride ..]: A is read transposed.
 template <bool kSubtract = false, size_t R, size_t W>
 HWY_INLINE void add_product_t(Tile<R, W>& tile, const float* HWY_RESTRICT a, size_t a_stride,
-                              const float* HWY_RESTRICT b, size_t b_stride, size_t count) {
+                              const float* HWY_RESTRICT b, size_t b_stride, size_t count,
+                              size_t panel = kPanel) {
   for (size_t p = 0; p < count; ++p, a += a_stride, b += b_stride) {
     Vec bv[W];
-    load_row(bv, b);
+    load_row(bv, b, panel);
     DP_UNROLL for (size_t r = 0; r < R; ++r) add_scaled<kSubtract>(tile.v[r], a[r], bv);
   }
 }
@@ -129,21 +167,14 @@ HWY_INLINE void add_product_t(Tile<R, W>& tile, const float* HWY_RESTRICT a, siz
 /// tile[r] += sign sum_{p < count} a[r a_stride + p] b[p b_stride ..]
 template <bool kSubtract = false, size_t R, size_t W>
 HWY_INLINE void add_product(Tile<R, W>& tile, const float* HWY_RESTRICT a, size_t a_stride,
-                            const float* HWY_RESTRICT b, size_t b_stride, size_t count) {
+                            const float* HWY_RESTRICT b, size_t b_stride, size_t count,
+                            size_t panel = kPanel) {
   for (size_t p = 0; p < count; ++p, b += b_stride) {
     Vec bv[W];
-    load_row(bv, b);
+    load_row(bv, b, panel);
     DP_UNROLL for (size_t r = 0; r < R; ++r)
         add_scaled<kSubtract>(tile.v[r], a[r * a_stride + p], bv);
   }
-}
-
-/// out[d][i] = factors[i] matrix[d][i] for d < rows, i < columns rounded up to a vector
-inline void scale_columns(const float* HWY_RESTRICT matrix, const float* HWY_RESTRICT factors,
-                          size_t rows, size_t stride, size_t columns, float* HWY_RESTRICT out) {
-  for (size_t d = 0; d < rows; ++d, matrix += stride, out += stride)
-    for (size_t i = 0; i < columns; i += kLanes)
-      hn::StoreU(hn::Mul(hn::LoadU(kTag, factors + i), hn::LoadU(kTag, matrix + i)), kTag, out + i);
 }
 
 /// out[r][d] = factors[r] from[r][d], or without factors from[r][d] itself; rows of out are adjacent.
@@ -175,6 +206,16 @@ template <size_t kMax>
 HWY_INLINE size_t next_rows(size_t remaining) {
   if (remaining <= kMax) return remaining;
   return remaining >= 2 * kMax ? kMax : (remaining + 1) / 2;
+}
+
+/// Covers panels [begin, end): f(integral_constant panels, first_panel), as many at once as a tile does.
+template <class F>
+HWY_INLINE void for_panels(size_t begin, size_t end, const F& f) {
+  for (size_t p = begin; p < end;) {
+    const size_t count = HWY_MIN(kTilePanels, end - p);
+    with_rows<kTilePanels>(count, p, f);
+    p += count;
+  }
 }
 
 /// Covers rows 0 .. rows-1 with tiles of W vectors: f(R, first_row) in increasing order.
