@@ -262,9 +262,12 @@ class Products {
         decays_(scratch.take(chunk.C * chunk.C)) {}
 
   /// From the chunk's keys_t and queries; also to where the backward pass will look for them, unless null.
-  void find(const SavedChunk<float>& saved, bool aligned) {
+  void find(const SavedChunk<float>& saved, bool past_caches) {
+    // Past the caches go whole cache lines only. Where a vector is less than one, they are put together first.
+    const bool save = saved.key_products != nullptr, at_once = kLanes == kPanel || !past_caches;
+    float* const keys = !save ? nullptr : at_once ? saved.key_products : keys_;
+    float* const queries = !save ? nullptr : at_once ? saved.query_products : queries_;
     const size_t C = chunk_.C, K = chunk_.in.K, steps = chunk_.steps;
-    const bool save = saved.key_products != nullptr;
     if (chunk_.gated()) find_decays_between(chunk_, decays_);
     for (size_t j = 0; j < steps; j += kLanes) {
       const float* const earlier = chunk_.keys_t + j;
@@ -272,18 +275,18 @@ class Products {
           j + 1, steps, j, [](size_t i) { return i; },
           [&](auto& tile, size_t i)
               HWY_ATTR { add_product_t(tile, chunk_.keys_t + i, C, earlier, C, K); },
-          beta_keys, save ? keys_ : nullptr);
+          beta_keys, keys, at_once && past_caches);
       find_rows(
           chunk_.first_query_after(j), chunk_.num_queries, j,
           [&](size_t r) { return chunk_.query_step(r); },
           [&](auto& tile, size_t r)
               HWY_ATTR { add_product(tile, chunk_.queries + r * K, K, earlier, C, K); },
-          beta_queries, save ? queries_ : nullptr);
+          beta_queries, queries, at_once && past_caches);
     }
-    if (!save) return;
-    for (size_t i = 1; i < steps; ++i) copy(keys_, saved.key_products, i, i, aligned);
+    if (!save || at_once) return;
+    for (size_t i = 1; i < steps; ++i) copy(keys_, saved.key_products, i, i);
     for (size_t r = 0; r < chunk_.num_queries; ++r)
-      copy(queries_, saved.query_products, r, chunk_.query_step(r) + 1, aligned);
+      copy(queries_, saved.query_products, r, chunk_.query_step(r) + 1);
   }
 
   float* const beta_keys;     // [C,C] [i][j] = L_ij beta_j for j < i, elsewhere unspecified
@@ -293,11 +296,11 @@ class Products {
   // Rows [begin, end) of one vector of columns from j on. add(tile, row) sums products, step_of(row) is the row's step.
   template <class StepOf, class Add>
   HWY_INLINE void find_rows(size_t begin, size_t end, size_t j, const StepOf& step_of,
-                            const Add& add, float* HWY_RESTRICT scaled,
-                            float* HWY_RESTRICT plain) const {
+                            const Add& add, float* HWY_RESTRICT scaled, float* HWY_RESTRICT plain,
+                            bool plain_past_caches) const {
     if (begin >= end) return;
     const size_t C = chunk_.C;
-    for_tiles<1>(end - begin, [&](auto rows, size_t first) HWY_ATTR {
+    for_tiles<1, kMaxNarrowRows>(end - begin, [&](auto rows, size_t first) HWY_ATTR {
       constexpr size_t R = rows();
       const size_t row = begin + first;
       Tile<R, 1> tile;
@@ -307,17 +310,20 @@ class Products {
         DP_UNROLL for (size_t r = 0; r < R; ++r) tile.v[r][0] =
             hn::Mul(tile.v[r][0], hn::LoadU(kTag, decays_ + step_of(row + r) * C + j));
       }
-      if (plain != nullptr) store(tile, plain + row * C + j, C);
+      if (plain != nullptr) {
+        DP_UNROLL for (size_t r = 0; r < R; ++r)
+            store(tile.v[r][0], plain + (row + r) * C + j, plain_past_caches);
+      }
       scale_columns(tile, chunk_.beta + j);
       store(tile, scaled + row * C + j, C);
     });
   }
 
   // Whole cache lines of a row, enough for its first `columns`, past the caches.
-  void copy(const float* HWY_RESTRICT from, float* HWY_RESTRICT to, size_t row, size_t columns,
-            bool aligned) const {
+  void copy(const float* HWY_RESTRICT from, float* HWY_RESTRICT to, size_t row,
+            size_t columns) const {
     for (size_t x = row * chunk_.C, end = x + round_up(columns, kPanel); x < end; x += kLanes)
-      stream(hn::LoadU(kTag, from + x), kTag, to + x, aligned);
+      hn::Stream(hn::LoadU(kTag, from + x), kTag, to + x);
   }
 
   const Chunk& chunk_;

@@ -119,9 +119,12 @@ class BackwardPass {
   // About how many tiles call advance() in sweep and gradients of a chunk.
   size_t advances_per_head() const {
     constexpr size_t kRows = kMaxRows<kTilePanels * kVecs>;
-    return (plan_.panels + kTilePanels - 1) / kTilePanels * ((plan_.C + in_.K) / kRows + 1) +
-           (in_.K / kRows + 1) * (plan_.C / kPanel) +
-           (plan_.C + plan_.queries) / kRows * (in_.K + kPanel - 1) / kPanel / kTilePanels;
+    const auto tiles = [](size_t rows, size_t panels) {
+      return (rows / kRows + 1) * ((panels + kTilePanels - 1) / kTilePanels);
+    };
+    const size_t key_panels = (in_.K + kPanel - 1) / kPanel, step_panels = plan_.C / kPanel;
+    return tiles(plan_.C + in_.K, plan_.panels) + tiles(in_.K, step_panels) + tiles(in_.K, 1) +
+           tiles(plan_.C + plan_.queries, key_panels);
   }
 
   // Gradient of the state of head h before chunk c, in panels.

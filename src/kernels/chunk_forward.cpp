@@ -34,7 +34,9 @@ class ForwardPass {
     const size_t heads = slice_.head_end - slice_.head_begin;
     Scratch states_memory(heads * plan_.state_size);
     float* const states = states_memory.take(heads * plan_.state_size);
-    saved_is_aligned_ = reinterpret_cast<uintptr_t>(saved) % (kLanes * sizeof(float)) == 0;
+    const auto tokens = static_cast<size_t>(in.offsets[in.num_sequences]);
+    o_past_caches_ = past_caches(o, in.V, tokens * in.H);
+    saved_past_caches_ = past_caches(saved, plan_.saved_size(), plan_.first_chunk.back() * in.H);
     const auto saved_at = [&](size_t c, size_t h) {
       return saved_chunk(c < chunks ? saved : nullptr, plan_, in.H, slice_.sequence, c, h);
     };
@@ -83,7 +85,8 @@ class ForwardPass {
     prefetcher_.add(in.k + rows.step_row * in.K, in.H * in.K, heads * in.K, rows.steps);
     prefetcher_.add(in.q + rows.query_row * in.K, in.H * in.K, heads * in.K, rows.num_queries);
     prefetcher_.add(in.v + rows.step_row * in.V, in.H * in.V, heads * in.V, rows.steps);
-    prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, heads * in.V, rows.num_queries);
+    if (!o_past_caches_)
+      prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, heads * in.V, rows.num_queries);
     const size_t tiles = (chunk_.C + chunk_.C / in.N + in.K) / kMaxRows<kTilePanels * kVecs> + 1;
     const size_t panels = slice_.panel_end - slice_.panel_begin;
     prefetcher_.start(heads * ((panels + kTilePanels - 1) / kTilePanels) * tiles);
@@ -97,7 +100,7 @@ class ForwardPass {
     };
     const size_t K = chunk_.in.K;
     if (slice_.panel_begin > 0) saved.key_products = nullptr;  // saved with the first panels
-    products_.find(saved, saved_is_aligned_);
+    products_.find(saved, saved_past_caches_);
     if (chunk_.gated())
       for (size_t i = 0; i < chunk_.steps; ++i)
         update_factors_[i] = chunk_.beta[i] * chunk_.to_end[i];
@@ -145,7 +148,7 @@ class ForwardPass {
             add_scaled<true>(e.v[later], beta_keys[later * C + i + r], e.v[r]);
       }
       store(e, errors_ + i * kRow, kRow);
-      if (saved != nullptr) stream(e, saved + i * kPanel, C * kPanel, saved_is_aligned_);
+      if (saved != nullptr) store_panels(e, saved + i * kPanel, C * kPanel, saved_past_caches_);
       scale_rows(e, update_factors_ + i);
       store(e, updates_ + i * kRow, kRow);
     });
@@ -178,7 +181,8 @@ class ForwardPass {
         }
       }
       store_columns(tile, in.V - p * kPanel,
-                    o + chunk_.rows.query_row * in.V + q * in.H * in.V + p * kPanel, in.H * in.V);
+                    o + chunk_.rows.query_row * in.V + q * in.H * in.V + p * kPanel, in.H * in.V,
+                    o_past_caches_);
     });
   }
 
@@ -195,13 +199,13 @@ class ForwardPass {
       if (chunk_.gated()) scale_all(tile, decay);
       add_product(tile, chunk_.keys_t + d * C, C, updates_, kRow, chunk_.steps);
       store(tile, state + d * kPanel, kPanel, panel);
-      if (saved != nullptr) stream(tile, saved + d * kPanel, panel, saved_is_aligned_);
+      if (saved != nullptr) store_panels(tile, saved + d * kPanel, panel, saved_past_caches_);
     });
   }
 
   const ChunkPlan& plan_;
   const Slice slice_;
-  bool saved_is_aligned_ = false;
+  bool saved_past_caches_ = false, o_past_caches_ = false;
   Scratch scratch_;
   Chunk chunk_;
   Prefetcher prefetcher_;

@@ -31,8 +31,7 @@ class ChunkGradients {
     const size_t C = plan.C, Q = Chunk::query_capacity(in, C), padded_v = plan.panels * kPanel;
     const auto size = [](size_t floats) { return Scratch::rounded(floats); };
     return 3 * size(C * C) + size(Q * C) + size(Q * padded_v) + 2 * size(C * padded_v) +
-           size(C * in.K) + size(Q * in.K) + size((C + Q) * round_up(in.K, kPanel)) + 5 * size(C) +
-           size(Q);
+           2 * size(C * kKeyBlock) + 2 * size(Q * kKeyBlock) + 5 * size(C) + size(Q);
   }
 
   ChunkGradients(const Chunk& chunk, const ChunkPlan& plan, const SavedChunk<const float>& saved,
@@ -54,10 +53,10 @@ class ChunkGradients {
         d_o_t_(scratch.take(Q * plan.panels * kPanel)),
         d_updates_t_(scratch.take(C * plan.panels * kPanel)),
         errors_t_(scratch.take(C * plan.panels * kPanel)),
-        dk_t_(scratch.take(C * chunk.in.K)),
-        dq_t_(scratch.take(Q * chunk.in.K)),
-        row_size_(round_up(chunk.in.K, kPanel)),
-        rows_(scratch.take((C + Q) * row_size_)),
+        dk_t_(scratch.take(C * kKeyBlock)),
+        dq_t_(scratch.take(Q * kKeyBlock)),
+        dk_(scratch.take(C * kKeyBlock)),
+        dq_(scratch.take(Q * kKeyBlock)),
         minus_beta_(scratch.take(C)),
         d_value_factors_(scratch.take(C)),
         update_factors_(scratch.take(C)),
@@ -68,23 +67,24 @@ class ChunkGradients {
 
   /// Writes the gradients of q, k, beta and gate for the chunk at hand.
   void find(const ChunkValues& values) {
-    const DeltaProductInputs& in = chunk_.in;
     find_factors();
     transpose_panels(values);
     find_dbeta();
     find_d_products(values);
-    find_dk(values.states, values.d_states);
-    find_dq(values.states);
-    transpose(dk_t_, C, in.K, chunk_.steps, rows_, row_size_);
-    transpose(dq_t_, Q, in.K, chunk_.num_queries, rows_ + C * row_size_, row_size_);
-    for_panels(0, row_size_ / kPanel, [&](auto panels, size_t p) HWY_ATTR {
-      add_to_dk<panels()>(p * kPanel);
-      add_to_dq<panels()>(p * kPanel);
-    });
+    if (chunk_.gated()) {
+      std::fill(d_log_from_start_, d_log_from_start_ + C, 0.0f);
+      std::fill(d_log_to_end_, d_log_to_end_ + C, 0.0f);
+      std::fill(d_log_queries_, d_log_queries_ + Q, 0.0f);
+    }
+    for (size_t d = 0; d < chunk_.in.K; d += kKeyBlock)
+      find_dk_and_dq(values, d, std::min(kKeyBlock, chunk_.in.K - d));
     if (chunk_.gated()) find_dlog_gate(values.states, values.d_states);
   }
 
  private:
+  // Key columns at a time: what is found of them stays in the first-level cache until it is written.
+  static constexpr size_t kKeyBlock = 32;
+
   // dV = beta dU and U = beta E: beta comes in when a product is done, with the decay if there is one.
   void find_factors() {
     for (size_t i = 0; i < chunk_.padded_steps(); ++i) {
@@ -112,14 +112,14 @@ class ChunkGradients {
   HWY_NOINLINE void find_dbeta() {
     float* dbeta = out_.dbeta + chunk_.rows.step_row;
     for (size_t i = 0; i < chunk_.steps; i += kLanes) {
-      Vec even = hn::Zero(kTag), odd = hn::Zero(kTag);
-      for (size_t x = i; x < plan_.panels * kPanel * C; x += 2 * C) {
-        even = hn::MulAdd(hn::LoadU(kTag, errors_t_ + x), hn::LoadU(kTag, d_updates_t_ + x), even);
-        odd = hn::MulAdd(hn::LoadU(kTag, errors_t_ + x + C), hn::LoadU(kTag, d_updates_t_ + x + C),
-                         odd);
+      Vec sum[4] = {hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag)};
+      for (size_t x = i; x < plan_.panels * kPanel * C; x += 4 * C) {
+        DP_UNROLL for (size_t part = 0; part < 4; ++part) sum[part] =
+            hn::MulAdd(hn::LoadU(kTag, errors_t_ + x + part * C),
+                       hn::LoadU(kTag, d_updates_t_ + x + part * C), sum[part]);
       }
       HWY_ALIGN float sums[kLanes];
-      hn::StoreU(hn::Add(even, odd), kTag, sums);
+      hn::StoreU(hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])), kTag, sums);
       for (size_t r = 0; r < std::min(kLanes, chunk_.steps - i); ++r)
         dbeta[(i + r) * chunk_.in.H] = sums[r];
     }
@@ -157,7 +157,7 @@ class ChunkGradients {
                                       const float* HWY_RESTRICT row_factors,
                                       float* HWY_RESTRICT out) const {
     if (begin >= end) return;
-    for_tiles<1>(end - begin, [&](auto rows, size_t first) HWY_ATTR {
+    for_tiles<1, kMaxNarrowRows>(end - begin, [&](auto rows, size_t first) HWY_ATTR {
       const size_t x = begin + first;
       Tile<rows(), 1> tile;
       set_zero(tile);
@@ -224,27 +224,40 @@ class ChunkGradients {
     }
   }
 
-  // What reaches keys through the states, with steps along the lanes: dk_t [K][C] = (U dS'^T - dV S^T)^T
-  HWY_NOINLINE void find_dk(const float* HWY_RESTRICT states, const float* HWY_RESTRICT d_states) {
-    std::fill(d_log_from_start_, d_log_from_start_ + C, 0.0f);
-    std::fill(d_log_to_end_, d_log_to_end_ + C, 0.0f);
+  // Key columns [begin, begin + count): first what comes through the states, steps and queries along the lanes,
+  //   dk_t = (U dS'^T - dV S^T)^T,  dq_t = (dO S^T)^T,
+  // then, key columns along the lanes, what comes through products of keys and queries:
+  //   dk = dk_t^T + (dL + dL^T) K + dP^T Q,  dq = scale (dq_t^T + dP K)
+  void find_dk_and_dq(const ChunkValues& values, size_t begin, size_t count) {
     for_panels(0, chunk_.padded_steps() / kPanel, [&](auto panels, size_t p) HWY_ATTR {
-      find_dk_columns<panels() * kVecs>(states, d_states, p * kPanel);
+      find_dk_columns<panels() * kVecs>(values, begin, count, p * kPanel);
+    });
+    size_t query = 0;
+    for (; query + kPanel <= chunk_.padded_queries(); query += kPanel)
+      find_dq_columns<kVecs>(values, begin, count, query);
+    for (; query < chunk_.num_queries; query += kLanes)
+      find_dq_columns<1>(values, begin, count, query);
+    transpose(dk_t_, C, count, chunk_.steps, dk_, kKeyBlock);
+    transpose(dq_t_, Q, count, chunk_.num_queries, dq_, kKeyBlock);
+    for_panels(0, (count + kPanel - 1) / kPanel, [&](auto panels, size_t p) HWY_ATTR {
+      add_to_dk<panels()>(begin, p * kPanel);
+      add_to_dq<panels()>(begin, p * kPanel);
     });
   }
 
   template <size_t W>
-  HWY_NOINLINE void find_dk_columns(const float* HWY_RESTRICT states,
-                                    const float* HWY_RESTRICT d_states, size_t column) {
-    const size_t K = chunk_.in.K, panel_size = K * kPanel;
-    for_tiles<W>(K, [&](auto rows, size_t d) HWY_ATTR {
+  HWY_NOINLINE void find_dk_columns(const ChunkValues& values, size_t begin, size_t count,
+                                    size_t column) {
+    const size_t panel_size = chunk_.in.K * kPanel;
+    for_tiles<W>(count, [&](auto rows, size_t first) HWY_ATTR {
       constexpr size_t R = rows();
-      float* out = dk_t_ + d * C + column;
+      const size_t d = begin + first;
+      float* out = dk_t_ + first * C + column;
       prefetcher_.advance();
       Tile<R, W> tile;
       set_zero(tile);
       for (size_t p = 0; p < plan_.panels; ++p)
-        add_product<true>(tile, states + p * panel_size + d * kPanel, kPanel,
+        add_product<true>(tile, values.states + p * panel_size + d * kPanel, kPanel,
                           d_updates_t_ + p * kPanel * C + column, C, kPanel);
       if (chunk_.gated()) {
         scale_columns(tile, d_value_factors_ + column);
@@ -253,7 +266,7 @@ class ChunkGradients {
         set_zero(tile);
       }
       for (size_t p = 0; p < plan_.panels; ++p)
-        add_product(tile, d_states + p * panel_size + d * kPanel, kPanel,
+        add_product(tile, values.d_states + p * panel_size + d * kPanel, kPanel,
                     errors_t_ + p * kPanel * C + column, C, kPanel);
       scale_columns(tile, update_factors_ + column);
       if (chunk_.gated()) {
@@ -265,62 +278,54 @@ class ChunkGradients {
     });
   }
 
-  // The rest through products of keys and queries, with key columns along the lanes, P panels of them from `column` on:
-  // dk = that + (dL + dL^T) K + dP^T Q
-  template <size_t P>
-  HWY_NOINLINE void add_to_dk(size_t column) {
-    constexpr size_t W = P * kVecs;
-    const size_t K = chunk_.in.K, stride = chunk_.in.H * K;
-    float* const dk = out_.dk + chunk_.rows.step_row * K + column;
-    for_tiles<W>(chunk_.steps, [&](auto rows, size_t i) HWY_ATTR {
-      prefetcher_.advance();
-      Tile<rows(), W> tile;
-      load(tile, rows_ + i * row_size_ + column, row_size_);
-      add_product(tile, d_key_products_ + i * C, C, chunk_.keys + column, K, chunk_.steps);
-      add_product_t(tile, d_query_products_ + i, C, chunk_.queries + column, K, chunk_.num_queries);
-      store_columns(tile, K - column, dk + i * stride, stride, dk_past_caches_);
-    });
-  }
-
-  // dq = scale (that + dP K)
-  template <size_t P>
-  HWY_NOINLINE void add_to_dq(size_t column) {
-    constexpr size_t W = P * kVecs;
-    const size_t K = chunk_.in.K, stride = chunk_.in.H * K;
-    float* const dq = out_.dq + chunk_.rows.query_row * K + column;
-    for_tiles<W>(chunk_.num_queries, [&](auto rows, size_t r) HWY_ATTR {
-      prefetcher_.advance();
-      Tile<rows(), W> tile;
-      load(tile, rows_ + (C + r) * row_size_ + column, row_size_);
-      add_product(tile, d_query_products_ + r * C, C, chunk_.keys + column, K,
-                  chunk_.query_step(r + rows() - 1) + 1);
-      scale_all(tile, chunk_.in.scale);
-      store_columns(tile, K - column, dq + r * stride, stride, dq_past_caches_);
-    });
-  }
-
-  // Likewise dq_t [K][Q] = (dO S^T)^T
-  HWY_NOINLINE void find_dq(const float* HWY_RESTRICT states) {
-    if (chunk_.gated()) std::fill(d_log_queries_, d_log_queries_ + Q, 0.0f);
-    size_t column = 0;
-    for (; column + kPanel <= chunk_.padded_queries(); column += kPanel)
-      find_dq_columns<kVecs>(states, column);
-    for (; column < chunk_.num_queries; column += kLanes) find_dq_columns<1>(states, column);
-  }
-
   template <size_t W>
-  void find_dq_columns(const float* HWY_RESTRICT states, size_t column) {
-    for_tiles<W>(chunk_.in.K, [&](auto rows, size_t d) HWY_ATTR {
+  HWY_NOINLINE void find_dq_columns(const ChunkValues& values, size_t begin, size_t count,
+                                    size_t column) {
+    for_tiles<W>(count, [&](auto rows, size_t first) HWY_ATTR {
+      const size_t d = begin + first;
+      prefetcher_.advance();
       Tile<rows(), W> tile;
       set_zero(tile);
       for (size_t p = 0; p < plan_.panels; ++p)
-        add_product(tile, states + (p * chunk_.in.K + d) * kPanel, kPanel,
+        add_product(tile, values.states + (p * chunk_.in.K + d) * kPanel, kPanel,
                     d_o_t_ + p * kPanel * Q + column, Q, kPanel);
       if (chunk_.gated()) {
         scale_columns(tile, chunk_.query_from_start + column);
         add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
       }
-      store(tile, dq_t_ + d * Q + column, Q);
+      store(tile, dq_t_ + first * Q + column, Q);
+    });
+  }
+
+  // P panels of the block's columns, from column `first` of it on.
+  template <size_t P>
+  HWY_NOINLINE void add_to_dk(size_t begin, size_t first) {
+    constexpr size_t W = P * kVecs;
+    const size_t K = chunk_.in.K, stride = chunk_.in.H * K, column = begin + first;
+    float* const out = out_.dk + chunk_.rows.step_row * K + column;
+    for_tiles<W>(chunk_.steps, [&](auto rows, size_t i) HWY_ATTR {
+      prefetcher_.advance();
+      Tile<rows(), W> tile;
+      load(tile, dk_ + i * kKeyBlock + first, kKeyBlock);
+      add_product(tile, d_key_products_ + i * C, C, chunk_.keys + column, K, chunk_.steps);
+      add_product_t(tile, d_query_products_ + i, C, chunk_.queries + column, K, chunk_.num_queries);
+      store_columns(tile, K - column, out + i * stride, stride, dk_past_caches_);
+    });
+  }
+
+  template <size_t P>
+  HWY_NOINLINE void add_to_dq(size_t begin, size_t first) {
+    constexpr size_t W = P * kVecs;
+    const size_t K = chunk_.in.K, stride = chunk_.in.H * K, column = begin + first;
+    float* const out = out_.dq + chunk_.rows.query_row * K + column;
+    for_tiles<W>(chunk_.num_queries, [&](auto rows, size_t r) HWY_ATTR {
+      prefetcher_.advance();
+      Tile<rows(), W> tile;
+      load(tile, dq_ + r * kKeyBlock + first, kKeyBlock);
+      add_product(tile, d_query_products_ + r * C, C, chunk_.keys + column, K,
+                  chunk_.query_step(r + rows() - 1) + 1);
+      scale_all(tile, chunk_.in.scale);
+      store_columns(tile, K - column, out + r * stride, stride, dq_past_caches_);
     });
   }
 
@@ -363,12 +368,12 @@ class ChunkGradients {
   const DeltaProductGradients& out_;
   const bool dk_past_caches_, dq_past_caches_;
   const size_t C, Q;
-  float *const decays_, *const swap_;                                         // [C,C]
-  float *const d_key_products_, *const d_query_products_;                     // [C,C] [Q,C]
-  float *const d_o_t_, *const d_updates_t_, *const errors_t_;                 // [V,Q] [V,C] [V,C]
-  float *const dk_t_, *const dq_t_;                                           // [K,C] [K,Q]
-  const size_t row_size_;                                                     // K, padded
-  float* const rows_;                                                         // [C+Q,row_size]
+  float *const decays_, *const swap_;                          // [C,C]
+  float *const d_key_products_, *const d_query_products_;      // [C,C] [Q,C]
+  float *const d_o_t_, *const d_updates_t_, *const errors_t_;  // [V,Q] [V,C] [V,C]
+  float *const dk_t_,
+      *const dq_t_, *const dk_,
+                        *const dq_;  // of a block of keys: [kKeyBlock,C] [kKeyBlock,Q], transposed
   float *const minus_beta_, *const d_value_factors_, *const update_factors_;  // [C]
   float *const d_log_from_start_, *const d_log_to_end_;                       // [C]
   float* const d_log_queries_;                                                // [Q]

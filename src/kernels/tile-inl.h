@@ -36,6 +36,9 @@ inline constexpr size_t kAccumulators = 12;
 template <size_t W>
 inline constexpr size_t kMaxRows = HWY_MAX(HWY_MIN(kAccumulators / W, 12), 1);
 
+// Rows of a tile one vector wide, where 16 steps should fit into one.
+inline constexpr size_t kMaxNarrowRows = kAccumulators == 24 ? 16 : kMaxRows<1>;
+
 // Panels that a tile covers. Where a vector is a whole panel, a tile of one panel needs a load (the broadcast) for each
 // multiply-add, and cores have as many ports for one as for the other; two panels share it.
 inline constexpr size_t kTilePanels = kVecs == 1 && kAccumulators == 24 ? 2 : 1;
@@ -88,13 +91,12 @@ HWY_INLINE void store_columns(const Tile<R, W>& tile, size_t columns, float* HWY
     std::memcpy(to + r * stride, padded + r * W * kLanes, columns * sizeof(float));
 }
 
-/// Stores past the caches what is read much later, if `to` is aligned to a vector.
-template <class D>
-HWY_INLINE void stream(hn::Vec<D> v, D d, float* HWY_RESTRICT to, bool aligned) {
-  if (HWY_LIKELY(aligned)) {
-    hn::Stream(v, d, to);
+/// Stores a vector, if asked to past the caches: then `to` must be aligned to it.
+HWY_INLINE void store(Vec v, float* HWY_RESTRICT to, bool past_caches) {
+  if (past_caches) {
+    hn::Stream(v, kTag, to);
   } else {
-    hn::StoreU(v, d, to);
+    hn::StoreU(v, kTag, to);
   }
 }
 
@@ -111,8 +113,9 @@ HWY_INLINE void store_columns(const Tile<R, W>& tile, size_t columns, float* HWY
 
 /// Rows of panels, likewise.
 template <size_t R, size_t W>
-HWY_INLINE void stream(const Tile<R, W>& tile, float* HWY_RESTRICT to, size_t panel, bool aligned) {
-  if (HWY_LIKELY(aligned)) {
+HWY_INLINE void store_panels(const Tile<R, W>& tile, float* HWY_RESTRICT to, size_t panel,
+                             bool past_caches) {
+  if (past_caches) {
     DP_FOR_TILE(r, c) hn::Stream(tile.v[r][c], kTag, to + r * kPanel + column_of(c, panel));
   } else {
     store(tile, to, kPanel, panel);
@@ -219,11 +222,11 @@ HWY_INLINE void for_panels(size_t begin, size_t end, const F& f) {
 }
 
 /// Covers rows 0 .. rows-1 with tiles of W vectors: f(R, first_row) in increasing order.
-template <size_t W = kVecs, class F>
+template <size_t W = kVecs, size_t kMax = kMaxRows<W>, class F>
 HWY_INLINE void for_tiles(size_t rows, const F& f) {
   for (size_t first = 0; first < rows;) {
-    const size_t height = next_rows<kMaxRows<W>>(rows - first);
-    with_rows<kMaxRows<W>>(height, first, f);
+    const size_t height = next_rows<kMax>(rows - first);
+    with_rows<kMax>(height, first, f);
     first += height;
   }
 }
@@ -238,7 +241,7 @@ HWY_INLINE void for_tiles_reversed(size_t rows, const F& f) {
   }
 }
 
-// to[c][r] = factors[r] from[r][c] for r < kRows (4 or 8), c < 4; factors only if kScale.
+// to[c][r] = factors[r] from[r][c] for r < kRows (4, 8, or 16 on AVX-512), c < 4; factors only if kScale.
 template <size_t kRows, bool kScale>
 HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stride,
                                 const float* HWY_RESTRICT factors, float* HWY_RESTRICT to,
@@ -250,14 +253,23 @@ HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, size_t from_stri
           kScale ? factors[r] * from[r * from_stride + c] : from[r * from_stride + c];
 #else
   const hn::FixedTag<float, kRows> d;
-  const hn::FixedTag<float, 4> d4;
-  // Rows r and r + 4 side by side: interleaving works within blocks of four.
+  // Rows r, r + 4, ... side by side: interleaving works within blocks of four.
   const auto get = [&](size_t r) HWY_ATTR {
-    const auto row = hn::LoadU(d4, from + r * from_stride);
-    if constexpr (kRows == 8) {
-      return hn::Combine(d, hn::LoadU(d4, from + (r + 4) * from_stride), row);
+    const hn::FixedTag<float, 4> d4;
+    const float* row = from + r * from_stride;
+    if constexpr (kRows == 4) {
+      return hn::LoadU(d4, row);
+    } else if constexpr (kRows == 8) {
+      return hn::Combine(d, hn::LoadU(d4, row + 4 * from_stride), hn::LoadU(d4, row));
     } else {
-      return row;
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+      // Loads into one block of a vector need no shuffle, of which there is one per cycle.
+      __m512 rows = _mm512_castps128_ps512(_mm_loadu_ps(row));
+      rows = _mm512_mask_broadcast_f32x4(rows, 0xF0, _mm_loadu_ps(row + 4 * from_stride));
+      rows = _mm512_mask_broadcast_f32x4(rows, 0xF00, _mm_loadu_ps(row + 8 * from_stride));
+      rows = _mm512_mask_broadcast_f32x4(rows, 0xF000, _mm_loadu_ps(row + 12 * from_stride));
+      return hn::Vec<decltype(d)>{rows};
+#endif
     }
   };
   const auto put = [&](auto column, size_t c) HWY_ATTR {
@@ -290,6 +302,7 @@ HWY_NOINLINE void transpose(const float* HWY_RESTRICT from, size_t from_stride, 
         transpose_block<height(), kScale>(in, from_stride, scales, out, to_stride);
     }
   };
+  if constexpr (kLanes == 16 && HWY_ARCH_X86) blocks(std::integral_constant<size_t, 16>());
   if constexpr (kLanes >= 8) blocks(std::integral_constant<size_t, 8>());
   blocks(std::integral_constant<size_t, 4>());
   const auto edge = [&](size_t r_begin, size_t r_end, size_t c_begin) {
