@@ -11,9 +11,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "kernels/chunk_kernels.h"
 #include "kernels/chunk_plan.h"
 #include "kernels/scratch.h"
 #include "kernels/tile-inl.h"
@@ -94,6 +96,39 @@ struct ChunkRows {
         query_row((first_token + first_query) * in.H + h) {}
 
   size_t begin, steps, first_query, num_queries, step_row, query_row;
+};
+
+/// The heads of one chunk that will be needed next.
+struct ComingChunk {
+  size_t sequence, chunk, head_begin, heads;
+
+  /// Of the slice at hand.
+  ComingChunk(const Slice& slice, size_t chunk)
+      : sequence(slice.sequence),
+        chunk(chunk),
+        head_begin(slice.head_begin),
+        heads(slice.head_end - slice.head_begin) {}
+
+  /// Of the slice after it: the next heads, or the next sequence. If a thread takes slices in order, it is the next to run.
+  static std::optional<ComingChunk> after(const Slice& slice, const DeltaProductInputs& in,
+                                          const ChunkPlan& plan, bool backwards) {
+    ComingChunk coming(slice, 0);
+    coming.head_begin = slice.head_end;
+    if (slice.head_end == in.H) {
+      coming.head_begin = 0;
+      ++coming.sequence;
+    }
+    if (coming.sequence == in.num_sequences || plan.num_chunks(coming.sequence) == 0) return {};
+    coming.heads = std::min(coming.heads, in.H - coming.head_begin);
+    if (backwards) coming.chunk = plan.num_chunks(coming.sequence) - 1;
+    return coming;
+  }
+
+  ChunkRows rows(const DeltaProductInputs& in, size_t C) const {
+    const auto begin = static_cast<size_t>(in.offsets[sequence]);
+    const auto end = static_cast<size_t>(in.offsets[sequence + 1]);
+    return ChunkRows(in, begin, (end - begin) * in.N, C, chunk, head_begin);
+  }
 };
 
 /// Chunk-local names: i, j steps; r a query, i.e. a token whose last step lies in this chunk.

@@ -47,14 +47,16 @@ class BackwardPass {
                  d_state(h, work.chunk_end));
     }
     for (size_t c = work.chunk_end; c-- > work.chunk_begin;) {
-      const bool last = c == work.chunk_begin;
-      prefetch_rows(c, last);
+      const auto coming = c > work.chunk_begin ? ComingChunk(slice_, c - 1)
+                          : work.sweep         ? ComingChunk::after(slice_, in_, plan_, true)
+                                               : std::nullopt;
+      prefetch_rows(coming);
       chunk_.turn_to(c);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
         if (h + 1 < slice_.head_end) {
-          prefetch_saved(c, h + 1);
-        } else if (!last) {
-          prefetch_saved(c - 1, slice_.head_begin);
+          prefetch_saved(slice_.sequence, c, h + 1);
+        } else if (coming) {
+          prefetch_saved(coming->sequence, coming->chunk, coming->head_begin);
         }
         chunk_.turn_to_head(h);
         chunk_.pack_key_rows();
@@ -87,14 +89,13 @@ class BackwardPass {
            Scratch::rounded(Chunk::query_capacity(in, plan.C) * plan.panels * kPanel);
   }
 
-  // Names the rows that all heads of the slice will read and write in the chunk that follows c.
-  void prefetch_rows(size_t c, bool last) {
+  // Names the rows that the heads will read and write in the coming chunk.
+  void prefetch_rows(const std::optional<ComingChunk>& coming) {
     Prefetcher& next = prefetcher_.next_chunk;
     next.clear();
-    if (last) return;
-    const size_t heads = slice_.head_end - slice_.head_begin;
-    const ChunkRows rows(in_, chunk_.first_token, chunk_.num_steps, plan_.C, c - 1,
-                         slice_.head_begin);
+    if (!coming) return;
+    const size_t heads = coming->heads;
+    const ChunkRows rows = coming->rows(in_, plan_.C);
     const auto add = [&](const float* array, size_t width, size_t row, size_t count) {
       next.add(array + row * width, in_.H * width, heads * width, count);
     };
@@ -104,15 +105,15 @@ class BackwardPass {
     if (!dv_past_caches_) add(out_.dv, in_.V, rows.step_row, rows.steps);
     if (!dk_past_caches_) add(out_.dk, in_.K, rows.step_row, rows.steps);
     if (!dq_past_caches_) add(out_.dq, in_.K, rows.query_row, rows.num_queries);
-    next.start(heads * advances_per_head());
+    next.start((slice_.head_end - slice_.head_begin) * advances_per_head());
   }
 
   // Names what was saved of one chunk of one head.
-  void prefetch_saved(size_t c, size_t h) {
+  void prefetch_saved(size_t sequence, size_t c, size_t h) {
     Prefetcher& next = prefetcher_.next_head;
     const size_t size = plan_.saved_size();
     next.clear();
-    next.add(saved_chunk(saved_, plan_, in_.H, slice_.sequence, c, h).state, size, size, 1);
+    next.add(saved_chunk(saved_, plan_, in_.H, sequence, c, h).state, size, size, 1);
     next.start(advances_per_head());
   }
 

@@ -48,7 +48,9 @@ class ForwardPass {
           pack_state(initial, in.K, in.V, slice_.panel_begin, slice_.panel_end, to);
     }
     for (size_t c = 0; c < chunks; ++c) {
-      plan_prefetch(c + 1, o);
+      plan_prefetch(c + 1 < chunks ? ComingChunk(slice_, c + 1)
+                                   : ComingChunk::after(slice_, in, plan_, false),
+                    o);
       chunk_.turn_to(c);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
         chunk_.turn_to_head(h);
@@ -74,14 +76,13 @@ class ForwardPass {
     return states + (h - slice_.head_begin) * plan_.state_size;
   }
 
-  // Names what all heads of the slice will read and write in chunk c, but for what is saved: that goes
-  // past the caches.
-  void plan_prefetch(size_t c, const float* o) {
+  // Names what the heads will read and write in the coming chunk, but for what is saved: that goes past the caches.
+  void plan_prefetch(const std::optional<ComingChunk>& coming, const float* o) {
     const DeltaProductInputs& in = chunk_.in;
     prefetcher_.clear();
-    if (c >= plan_.num_chunks(slice_.sequence)) return;
-    const size_t heads = slice_.head_end - slice_.head_begin;
-    const ChunkRows rows(in, chunk_.first_token, chunk_.num_steps, chunk_.C, c, slice_.head_begin);
+    if (!coming) return;
+    const size_t heads = coming->heads;
+    const ChunkRows rows = coming->rows(in, chunk_.C);
     prefetcher_.add(in.k + rows.step_row * in.K, in.H * in.K, heads * in.K, rows.steps);
     prefetcher_.add(in.q + rows.query_row * in.K, in.H * in.K, heads * in.K, rows.num_queries);
     prefetcher_.add(in.v + rows.step_row * in.V, in.H * in.V, heads * in.V, rows.steps);
@@ -89,7 +90,8 @@ class ForwardPass {
       prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, heads * in.V, rows.num_queries);
     const size_t tiles = (chunk_.C + chunk_.C / in.N + in.K) / kMaxRows<kTilePanels * kVecs> + 1;
     const size_t panels = slice_.panel_end - slice_.panel_begin;
-    prefetcher_.start(heads * ((panels + kTilePanels - 1) / kTilePanels) * tiles);
+    prefetcher_.start((slice_.head_end - slice_.head_begin) *
+                      ((panels + kTilePanels - 1) / kTilePanels) * tiles);
   }
 
   // Takes a head's state, in panels, through the chunk; what `saved` points to and next_state (a copy

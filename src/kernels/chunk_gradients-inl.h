@@ -30,7 +30,7 @@ class ChunkGradients {
   static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
     const size_t C = plan.C, Q = Chunk::query_capacity(in, C), padded_v = plan.panels * kPanel;
     const auto size = [](size_t floats) { return Scratch::rounded(floats); };
-    return 3 * size(C * C) + size(Q * C) + size(Q * padded_v) + 2 * size(C * padded_v) +
+    return 2 * size(C * C) + size(Q * C) + size(Q * padded_v) + 2 * size(C * padded_v) +
            2 * size(C * kKeyBlock) + 2 * size(Q * kKeyBlock) + 5 * size(C) + size(Q);
   }
 
@@ -47,7 +47,6 @@ class ChunkGradients {
         C(chunk.C),
         Q(chunk.Q),
         decays_(scratch.take(C * C)),
-        swap_(scratch.take(C * C)),
         d_key_products_(scratch.take(C * C)),
         d_query_products_(scratch.take(Q * C)),
         d_o_t_(scratch.take(Q * plan.panels * kPanel)),
@@ -63,6 +62,8 @@ class ChunkGradients {
         d_log_from_start_(scratch.take(C)),
         d_log_to_end_(scratch.take(C)),
         d_log_queries_(scratch.take(Q)),
+        used_steps_(C),
+        used_queries_(Q),
         d_log_(C) {}
 
   /// Writes the gradients of q, k, beta and gate for the chunk at hand.
@@ -104,9 +105,11 @@ class ChunkGradients {
       transpose(values.d_o + row * Q, kPanel, queries, kPanel, d_o_t_ + row * Q, Q);
     }
     // Columns beyond the last step or query are never stored, but must not trap or be slow.
-    clear_columns(errors_t_, C, steps, chunk_.padded_steps());
-    clear_columns(d_updates_t_, C, steps, chunk_.padded_steps());
-    clear_columns(d_o_t_, Q, queries, chunk_.padded_queries());
+    clear_columns(errors_t_, C, steps, used_steps_);
+    clear_columns(d_updates_t_, C, steps, used_steps_);
+    clear_columns(d_o_t_, Q, queries, used_queries_);
+    used_steps_ = steps;
+    used_queries_ = queries;
   }
 
   HWY_NOINLINE void find_dbeta() {
@@ -130,7 +133,7 @@ class ChunkGradients {
       std::fill(per_value + row * stride + begin, per_value + row * stride + end, 0.0f);
   }
 
-  // d_key_products[i][j] = gradient of k_i . k_j through L, symmetric; d_query_products[r][j] that of
+  // d_key_products[i][j] = gradient of k_i . k_j through L, j < i; d_query_products[r][j] that of
   // q_r . k_j through P. When gated, also their part in the gradient of the log decays.
   HWY_NOINLINE void find_d_products(const ChunkValues& values) {
     for (size_t column = 0; column < chunk_.steps; column += kLanes) {
@@ -147,7 +150,7 @@ class ChunkGradients {
         multiply(d_query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
     }
     clear_unseen(d_query_products_);
-    mirror(d_key_products_);
+    mirror_blocks<kTilePanels * kVecs>();
   }
 
   // out[x][column ..] = row_factors[x] (values_x . beta_j e_j) for begin <= x < end and a vector of steps j from column on;
@@ -170,19 +173,17 @@ class ChunkGradients {
     });
   }
 
-  // Copies the part of a [C,C] matrix below the diagonal to above it; the diagonal becomes zero.
-  HWY_NOINLINE void mirror(float* matrix) {
-    const size_t steps = chunk_.padded_steps();
-    transpose(matrix, C, steps, steps, swap_, C);
-    for (size_t j = 0; j < chunk_.steps; ++j) {
-      float* row = matrix + j * C;
-      for (size_t i = j / kLanes * kLanes; i < steps; i += kLanes)
-        hn::StoreU(hn::IfThenElse(hn::FirstN(kTag, j - std::min(i, j)), hn::LoadU(kTag, row + i),
-                                  hn::LoadU(kTag, swap_ + j * C + i)),
-                   kTag, row + i);
-      row[j] = 0;
-      std::fill(row + chunk_.steps, row + steps, 0.0f);
-    }
+  // add_to_dk reads d_key_products as a symmetric matrix: rows of it before a tile, columns after it, and in between a block
+  // that is made symmetric here, with zeros on the diagonal.
+  template <size_t W>
+  HWY_NOINLINE void mirror_blocks() {
+    for_tiles<W>(chunk_.steps, [&](auto rows, size_t i) {
+      float* const block = d_key_products_ + i * C + i;
+      for (size_t r = 0; r < rows(); ++r) {
+        for (size_t c = 0; c < r; ++c) block[c * C + r] = block[r * C + c];
+        block[r * C + r] = 0;
+      }
+    });
   }
 
   void multiply(float* row, const float* factors) {
@@ -307,7 +308,10 @@ class ChunkGradients {
       prefetcher_.advance();
       Tile<rows(), W> tile;
       load(tile, dk_ + i * kKeyBlock + first, kKeyBlock);
-      add_product(tile, d_key_products_ + i * C, C, chunk_.keys + column, K, chunk_.steps);
+      const size_t end = i + rows();
+      add_product(tile, d_key_products_ + i * C, C, chunk_.keys + column, K, end);
+      add_product_t(tile, d_key_products_ + end * C + i, C, chunk_.keys + end * K + column, K,
+                    chunk_.steps - end);
       add_product_t(tile, d_query_products_ + i, C, chunk_.queries + column, K, chunk_.num_queries);
       store_columns(tile, K - column, out + i * stride, stride, dk_past_caches_);
     });
@@ -368,7 +372,7 @@ class ChunkGradients {
   const DeltaProductGradients& out_;
   const bool dk_past_caches_, dq_past_caches_;
   const size_t C, Q;
-  float *const decays_, *const swap_;                          // [C,C]
+  float* const decays_;                                        // [C,C]
   float *const d_key_products_, *const d_query_products_;      // [C,C] [Q,C]
   float *const d_o_t_, *const d_updates_t_, *const errors_t_;  // [V,Q] [V,C] [V,C]
   float *const dk_t_,
@@ -377,7 +381,9 @@ class ChunkGradients {
   float *const minus_beta_, *const d_value_factors_, *const update_factors_;  // [C]
   float *const d_log_from_start_, *const d_log_to_end_;                       // [C]
   float* const d_log_queries_;                                                // [Q]
-  std::vector<double> d_log_;                                                 // [C]
+  size_t used_steps_,
+      used_queries_;  // columns of errors_t_, d_updates_t_ and of d_o_t_ that may not be zero
+  std::vector<double> d_log_;  // [C]
 };
 
 }  // namespace dp::HWY_NAMESPACE
