@@ -70,8 +70,8 @@ class ChunkGradients {
   void find(const ChunkValues& values) {
     find_factors();
     transpose_panels(values);
-    find_dbeta();
     find_d_products(values);
+    find_dbeta();
     if (chunk_.gated()) {
       std::fill(d_log_from_start_, d_log_from_start_ + C, 0.0f);
       std::fill(d_log_to_end_, d_log_to_end_ + C, 0.0f);
@@ -98,12 +98,13 @@ class ChunkGradients {
   // Steps (or queries) along the lanes: errors_t [V][C] = E^T, d_updates_t = dU^T, d_o_t [V][Q].
   HWY_NOINLINE void transpose_panels(const ChunkValues& values) {
     const size_t steps = chunk_.steps, queries = chunk_.num_queries;
-    for (size_t p = 0; p < plan_.panels; ++p) {
-      const size_t row = p * kPanel;
-      transpose(values.errors + row * C, kPanel, steps, kPanel, errors_t_ + row * C, C);
-      transpose(values.d_updates + row * C, kPanel, steps, kPanel, d_updates_t_ + row * C, C);
-      transpose(values.d_o + row * Q, kPanel, queries, kPanel, d_o_t_ + row * Q, Q);
-    }
+    const auto transpose_all = [&](const float* panels, size_t stride, size_t count, float* to) {
+      for (size_t row = 0; row < plan_.panels * kPanel; row += kPanel)
+        transpose(panels + row * stride, kPanel, count, kPanel, to + row * stride, stride);
+    };
+    transpose_all(values.errors, C, steps, errors_t_);
+    transpose_all(values.d_o, Q, queries, d_o_t_);
+    transpose_all(values.d_updates, C, steps, d_updates_t_);
     // Columns beyond the last step or query are never stored, but must not trap or be slow.
     clear_columns(errors_t_, C, steps, used_steps_);
     clear_columns(d_updates_t_, C, steps, used_steps_);

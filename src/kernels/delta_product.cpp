@@ -14,6 +14,18 @@ namespace {
 // States of the heads that advance together: they should stay in a core's second-level cache.
 constexpr size_t kGroupBytes = 256 * 1024;
 
+// In an order in which threads that take slices in turn each get consecutive ones: what follows a slice in memory is then
+// fetched by the thread that needs it (ComingChunk).
+std::vector<Slice> deal(const std::vector<Slice>& slices, size_t threads) {
+  const size_t share = (slices.size() + threads - 1) / threads;
+  std::vector<Slice> dealt;
+  dealt.reserve(slices.size());
+  for (size_t i = 0; i < share; ++i)
+    for (size_t first = 0; first + i < slices.size(); first += share)
+      dealt.push_back(slices[first + i]);
+  return dealt;
+}
+
 // Cuts the work into tasks: groups of heads; single heads when groups would leave threads idle; and
 // when there are fewer heads than threads, slices of their columns. Where the cuts fall changes
 // nothing in the results, so neither does the number of threads.
@@ -28,14 +40,14 @@ std::vector<Slice> make_slices(const DeltaProductInputs& in, size_t panels, int 
   while (groups < in.H && !balanced(groups)) ++groups;
   const size_t wanted = heads == 0 || heads >= threads ? 1 : (threads + heads - 1) / heads;
   const size_t cuts = std::min(panels, wanted);
-  std::vector<Slice> out;
-  out.reserve(in.num_sequences * groups * cuts);
+  std::vector<Slice> slices;
+  slices.reserve(in.num_sequences * groups * cuts);
   for (size_t s = 0; s < in.num_sequences; ++s)
     for (size_t g = 0; g < groups; ++g)
       for (size_t i = 0; i < cuts; ++i)
-        out.push_back({s, in.H * g / groups, in.H * (g + 1) / groups, panels * i / cuts,
-                       panels * (i + 1) / cuts});
-  return out;
+        slices.push_back({s, in.H * g / groups, in.H * (g + 1) / groups, panels * i / cuts,
+                          panels * (i + 1) / cuts});
+  return deal(slices, threads);
 }
 
 // The step kernel reads the state where it lies, so it needs one; chunks need it repacked.
