@@ -56,7 +56,8 @@ struct Chunk {
         query_from_start(scratch.take(Q)),
         scales(scratch.take(Q)),
         first_query_after_(C),
-        query_step_(Q) {
+        query_step_(Q),
+        gate_step_(Q) {
     std::fill(scales, scales + Q, inputs.scale);
   }
 
@@ -66,9 +67,12 @@ struct Chunk {
     begin = rows.begin;
     steps = rows.steps;
     num_queries = rows.num_queries;
+    first_gate = (begin + in.N - 1) / in.N;
+    num_gates = 0;
     size_t query = 0, factor = begin % in.N;  // of step i: the first query that sees it, its place
     for (size_t i = 0; i < steps; ++i) {      // in the token
       first_query_after_[i] = query;
+      if (factor == 0) gate_step_[num_gates++] = i;
       if (++factor < in.N) continue;
       factor = 0;
       query_step_[query++] = i;
@@ -111,13 +115,16 @@ struct Chunk {
   size_t first_query_after(size_t i) const { return first_query_after_[i]; }
   /// The last step that query r sees.
   size_t query_step(size_t r) const { return query_step_[r]; }
+  /// The step before which gate g of the chunk decays the state, and where that gate is among all gates.
+  size_t gate_step(size_t g) const { return gate_step_[g]; }
+  size_t gate_row(size_t g) const { return (first_token + first_gate + g) * in.H + h; }
   /// Product of all decays of the chunk.
   float total_decay() const { return gated() ? from_start[steps - 1] : 1.0f; }
 
   const DeltaProductInputs& in;
   const size_t C, Q;  // capacities: steps, and queries rounded up to a panel
   const size_t first_token, num_steps;
-  size_t h = 0, begin = 0, steps = 0, num_queries = 0;
+  size_t h = 0, begin = 0, steps = 0, num_queries = 0, first_gate = 0, num_gates = 0;
   ChunkRows rows{in, 0, 0, 1, 0, 0};
   float* const keys;       // [C,K], by pack_key_rows()
   float* const queries;    // [Q,K], times scale, by pack_query_rows()
@@ -140,12 +147,10 @@ struct Chunk {
   }
 
   void find_decays() {
-    const float* gates = in.log_gate + first_token * in.H + h;
-    for (size_t i = 0; i < steps; ++i) {
-      const size_t step = begin + i;
-      decay[i] = step % in.N == 0 ? std::exp(gates[step / in.N * in.H]) : 1.0f;
-      from_start[i] = i == 0 ? decay[0] : from_start[i - 1] * decay[i];
-    }
+    std::fill(decay, decay + steps, 1.0f);
+    for (size_t g = 0; g < num_gates; ++g) decay[gate_step(g)] = std::exp(in.log_gate[gate_row(g)]);
+    from_start[0] = decay[0];
+    for (size_t i = 1; i < steps; ++i) from_start[i] = from_start[i - 1] * decay[i];
     to_end[steps - 1] = 1;
     for (size_t i = steps - 1; i-- > 0;) to_end[i] = to_end[i + 1] * decay[i + 1];
     for (size_t i = steps; i < padded_steps(); ++i) decay[i] = from_start[i] = to_end[i] = 0;
@@ -153,7 +158,7 @@ struct Chunk {
     for (size_t r = num_queries; r < padded_queries(); ++r) query_from_start[r] = 0;
   }
 
-  std::vector<size_t> first_query_after_, query_step_;  // [C] [Q]
+  std::vector<size_t> first_query_after_, query_step_, gate_step_;  // [C] [Q] [Q]
 };
 
 /// out[i][j] = a_{j+1} ... a_i, the decay from step j to step i, for j <= i; elsewhere unspecified. [C,C]

@@ -209,14 +209,19 @@ class ChunkGradients {
   // double precision, because find_dlog_gate sums over both.
   void add_product_decays() {
     std::fill(d_log_.begin(), d_log_.end(), 0.0);
-    const auto add = [&](const float* d_products, const float* products, size_t i, size_t count) {
-      double sum = 0;
-      for (size_t j = 0; j < count; ++j) {
-        const double z = static_cast<double>(d_products[j]) * products[j];
-        sum += z;
-        d_log_[j] -= z;
+    const hn::CappedTag<double, kPanel> d;
+    const hn::Rebind<float, decltype(d)> floats;
+    const auto add = [&](const float* d_products, const float* products, size_t i,
+                         size_t count) HWY_ATTR {
+      auto sum = hn::Zero(d);
+      for (size_t j = 0; j < count; j += hn::Lanes(d)) {
+        const auto product = hn::Mul(hn::PromoteTo(d, hn::LoadU(floats, d_products + j)),
+                                     hn::PromoteTo(d, hn::LoadU(floats, products + j)));
+        const auto z = hn::IfThenElseZero(hn::FirstN(d, count - j), product);
+        sum = hn::Add(sum, z);
+        hn::StoreU(hn::Sub(hn::LoadU(d, &d_log_[j]), z), d, &d_log_[j]);
       }
-      d_log_[i] += sum;
+      d_log_[i] += hn::GetLane(hn::SumOfLanes(d, sum));
     };
     for (size_t i = 1; i < chunk_.steps; ++i)
       add(d_key_products_ + i * C, saved_.key_products + i * C, i, i);
@@ -349,20 +354,27 @@ class ChunkGradients {
   // A token's gate is a factor of from_start[i] for every step i of the chunk from its first on, and
   // to_end[i] is from_start[last] / from_start[i].
   HWY_NOINLINE void find_dlog_gate(const float* states, const float* d_states) {
-    Vec dot = hn::Zero(kTag);
-    for (size_t x = 0; x < plan_.state_size; x += kLanes)
+    Vec dots[4] = {hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag)};
+    const auto add = [&](size_t x, Vec& dot) HWY_ATTR {
       dot = hn::MulAdd(hn::LoadU(kTag, states + x), hn::LoadU(kTag, d_states + x), dot);
+    };
+    size_t x = 0;
+    for (; x + 4 * kLanes <= plan_.state_size; x += 4 * kLanes)
+      DP_UNROLL for (size_t part = 0; part < 4; ++part) add(x + part * kLanes, dots[part]);
+    for (; x < plan_.state_size; x += kLanes) add(x, dots[0]);
+    const Vec dot = hn::Add(hn::Add(dots[0], dots[1]), hn::Add(dots[2], dots[3]));
     double later =
         static_cast<double>(chunk_.total_decay()) * hn::GetLane(hn::SumOfLanes(kTag, dot));
     for (size_t r = 0; r < chunk_.num_queries; ++r)
       d_log_[chunk_.query_step(r)] += d_log_queries_[r];
     for (size_t i = 0; i < chunk_.steps; ++i) later += d_log_to_end_[i];
-    for (size_t i = chunk_.steps; i-- > 0;) {
-      later += d_log_[i] + d_log_from_start_[i] - d_log_to_end_[i];
-      const size_t step = chunk_.begin + i;
-      if (step % chunk_.in.N == 0)
-        out_.dlog_gate[(chunk_.first_token + step / chunk_.in.N) * chunk_.in.H + chunk_.h] =
-            static_cast<float>(later);
+    size_t i = chunk_.steps;
+    for (size_t g = chunk_.num_gates; g-- > 0;) {
+      while (i > chunk_.gate_step(g)) {
+        --i;
+        later += d_log_[i] + d_log_from_start_[i] - d_log_to_end_[i];
+      }
+      out_.dlog_gate[chunk_.gate_row(g)] = static_cast<float>(later);
     }
   }
 
