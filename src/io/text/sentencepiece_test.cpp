@@ -9,7 +9,6 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/timer.h"
 #include "io/text/sentencepiece_tokenizer.h"
 #include "io/text/test_tokenizer_files.h"
 #include "io/text/train_sentencepiece.h"
@@ -189,17 +188,16 @@ TEST(SentencePiece, DummyPrefixesDisappear) {
   }
 }
 
+// Quadratic time would be hours, which ctest does not grant.
 TEST(SentencePiece, LongTextsTakeNoQuadraticTime) {
   for (const char* type : {"bpe", "unigram"}) {
     const auto tokenizer =
         parse_sentencepiece_tokenizer(train_ours({.vocab_size = 500, .type = type}), "m.model");
-    const Timer timer;
     for (const char* unit : {"a", " ", "\n", "\xff", "\xc3\xa9", "the "}) {
       std::string text;
       while (text.size() < 1 << 20) text += unit;
       ASSERT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
     }
-    EXPECT_LT(timer.seconds(), 30) << "quadratic time takes hours";
   }
 }
 
