@@ -28,7 +28,7 @@ class RankTraining {
     make_trainable(model_);
     ParameterGroup decayed{{}, 0.01}, plain{{}, 0};
     for (const auto& [name, parameter] : model_.parameters())
-      (parameter->init == Init::kNormal ? decayed : plain).parameters.push_back(parameter->value);
+      (parameter->decay ? decayed : plain).parameters.push_back(parameter->value);
     if (world_)
       sharded_ =
           std::make_unique<ShardedAdamW>(std::vector{decayed, plain}, AdamWOptions{}, *world_);

@@ -25,7 +25,7 @@ class Training {
     ParameterGroup decayed{{}, 0.01}, plain{{}, 0};
     for (const auto& [name, parameter] : model_.parameters()) {
       parameters_.push_back(parameter->value);
-      (parameter->init == Init::kNormal ? decayed : plain).parameters.push_back(parameter->value);
+      (parameter->decay ? decayed : plain).parameters.push_back(parameter->value);
     }
     optimiser_ = std::make_unique<AdamW>(std::vector{decayed, plain}, AdamWOptions{});
     const at::Tensor tokens =

@@ -148,6 +148,11 @@ void add_model_options(CLI::App& app, TrainOptions& options) {
                  "1 / sqrt(--hidden)")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
+  app.add_option("--init", options.init,
+                 "fresh matrices: normal (deviation --init-std), or paper, as the paper's published "
+                 "code draws those of DeltaProduct")
+      ->check(CLI::IsMember({"normal", "paper"}))
+      ->capture_default_str();
   app.add_flag("--forget-gate", options.forget_gate, "Gated DeltaProduct");
   app.add_flag("--output-gate,!--no-output-gate", options.output_gate,
                options.output_gate ? "gate the layer's output (default; --no-output-gate: do not)"
@@ -286,6 +291,7 @@ RunConfig config_of(const TrainOptions& options) {
   model.model_type = model_type_of(options.model);
   // What a model has no choice about need not be said; what is said is checked.
   if (options.model != "deltaproduct" && !options.factors_given) model.num_householder = 1;
+  if (options.init == "paper") run.training.init = InitScheme::kPaper;
   model.vocab_size = task->vocab_size();
   model.allow_neg_eigval = options.eigenvalues == "-1,1";
   model.use_forget_gate =

@@ -12,7 +12,8 @@ namespace dp::cli {
 struct TrainOptions {
   RunConfig run;  // its model lacks what config_of() adds
   std::string out;
-  std::string model = "deltaproduct", eigenvalues = "-1,1", answers = "end";
+  std::string model = "deltaproduct", eigenvalues = "-1,1", answers = "end",
+              init = "normal";
   bool resume = false, forget_gate = false, output_gate = false;
   bool settings_given = false;  // besides where and how to run
   bool factors_given = false;

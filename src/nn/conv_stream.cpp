@@ -7,13 +7,13 @@
 
 namespace dp {
 
-ConvStream::ConvStream(const ModelConfig& config, int64_t channels)
+ConvStream::ConvStream(const ModelConfig& config, int64_t channels, int64_t stacked)
     : channels_(channels),
       width_(config.use_short_conv ? config.conv_size : 0),
       has_bias_(config.conv_bias) {
-  projection_.shape = {channels, config.hidden_size};
-  weight_.shape = {channels, 1, width_};
-  bias_ = {.shape = {channels}, .init = Init::kZeros, .value = {}};
+  projection_ = Parameter::matrix({channels, config.hidden_size}, Init::kMixerProjection, stacked);
+  weight_ = Parameter::matrix({channels, 1, width_}, Init::kMixerConv);
+  bias_ = Parameter::vector({channels}, Init::kZeros);
 }
 
 at::Tensor ConvStream::project(const at::Tensor& x) const {

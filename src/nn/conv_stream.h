@@ -12,7 +12,8 @@ namespace dp {
 class ConvStream {
  public:
   ConvStream() = default;
-  ConvStream(const ModelConfig& config, int64_t channels);
+  /// `stacked`: how many equal projections lie below one another, one per Householder factor.
+  ConvStream(const ModelConfig& config, int64_t channels, int64_t stacked = 1);
 
   /// x [B,T,D] -> silu(conv(projection x)) [B,T,C], each `head_size` channels brought to unit length unless that
   /// is 0. Without the convolution: silu(projection x). Carries the last W inputs of the convolution on as the

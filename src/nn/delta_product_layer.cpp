@@ -10,14 +10,15 @@ namespace dp {
 DeltaProductLayer::DeltaProductLayer(const ModelConfig& config)
     : config_(config),
       q_(config, config.query_width()),
-      k_(config, config.key_width()),
-      v_(config, config.value_width()),
+      k_(config, config.key_width(), config.num_householder),
+      v_(config, config.value_width(), config.num_householder),
       output_(config, config.value_heads(), config.value_head_dim()) {
   const int64_t D = config.hidden_size, heads = config.value_heads();
-  b_proj_.shape = {config.num_householder * heads, D};
-  a_proj_.shape = {heads, D};
-  A_log_ = {.shape = {heads}, .init = Init::kDecayRate, .value = {}};
-  dt_bias_ = {.shape = {heads}, .init = Init::kTimeStep, .value = {}};
+  b_proj_ = Parameter::matrix({config.num_householder * heads, D}, Init::kMixerProjection,
+                              config.num_householder);
+  a_proj_ = Parameter::matrix({heads, D}, Init::kMixerProjection);
+  A_log_ = Parameter::vector({heads}, Init::kDecayRate);
+  dt_bias_ = Parameter::vector({heads}, Init::kTimeStep);
 }
 
 StateShapes DeltaProductLayer::state_shapes() const {

@@ -10,9 +10,9 @@ namespace dp {
 HeadOutput::HeadOutput(const ModelConfig& config, int64_t heads, int64_t head_width)
     : gated_(config.use_output_gate), eps_(config.norm_eps) {
   const int64_t width = heads * head_width;
-  g_proj_.shape = {width, config.hidden_size};
-  o_norm_ = {.shape = {head_width}, .init = Init::kOnes, .value = {}};
-  o_proj_.shape = {config.hidden_size, width};
+  g_proj_ = Parameter::matrix({width, config.hidden_size}, Init::kMixerProjection);
+  o_norm_ = Parameter::vector({head_width}, Init::kOnes);
+  o_proj_ = Parameter::matrix({config.hidden_size, width}, Init::kMixerProjection);
 }
 
 at::Tensor HeadOutput::forward(const at::Tensor& o, const at::Tensor& x) const {

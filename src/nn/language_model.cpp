@@ -14,7 +14,7 @@ namespace dp {
 namespace {
 
 Parameter norm_weight(int64_t width) {
-  return {.shape = {width}, .init = Init::kOnes, .value = {}};
+  return Parameter::vector({width}, Init::kOnes);
 }
 
 // Rows of the table in float32, whatever its dtype.
@@ -51,8 +51,8 @@ class LanguageModel::Block {
         mixer_norm_(norm_weight(config.hidden_size)),
         mlp_norm_(norm_weight(config.hidden_size)),
         mixer_(make_token_mixer(config)) {
-    gate_proj_.shape = up_proj_.shape = {config.mlp_width(), config.hidden_size};
-    down_proj_.shape = {config.hidden_size, config.mlp_width()};
+    gate_proj_ = up_proj_ = Parameter::matrix({config.mlp_width(), config.hidden_size});
+    down_proj_ = Parameter::matrix({config.hidden_size, config.mlp_width()}, Init::kMlpOutput);
   }
 
   at::Tensor forward(const at::Tensor& x, const MixerContext& context) const {
@@ -82,7 +82,7 @@ class LanguageModel::Block {
 
 LanguageModel::LanguageModel(ModelConfig config) : config_(std::move(config)) {
   check_model_config(config_, "model");
-  embeddings_.shape = head_.shape = {config_.vocab_size, config_.hidden_size};
+  embeddings_ = head_ = Parameter::matrix({config_.vocab_size, config_.hidden_size});
   norm_ = norm_weight(config_.hidden_size);
   for (int64_t i = 0; i < config_.num_hidden_layers; ++i)
     blocks_.push_back(std::make_unique<Block>(config_));

@@ -66,8 +66,16 @@ class LanguageModel {
   std::vector<std::unique_ptr<Block>> blocks_;
 };
 
-/// Fresh weights by fla's rules: the same seed gives the same weights, whatever the number of threads.
-void initialise(LanguageModel& model, uint64_t seed);
+/// How fresh matrices are drawn; norms, biases and rates start the same in both.
+enum class InitScheme {
+  kNormal,  // all matrices normal with deviation config.initializer_range: fla's rule for linear layers
+  kPaper,   // as the paper's published code: the layer's projections Xavier-uniform with gain 2^-2.5, its
+            // convolutions uniform in +-1/sqrt(taps), the MLP's output uniform in +-1/sqrt(fan-in) divided by
+            // sqrt(2 layers), everything else as kNormal
+};
+
+/// Fresh weights. The same seed gives the same weights, whatever the number of threads.
+void initialise(LanguageModel& model, uint64_t seed, InitScheme scheme = InitScheme::kNormal);
 
 /// Gives every parameter float32 memory of its own that takes part in gradients.
 void make_trainable(LanguageModel& model);

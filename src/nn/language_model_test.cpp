@@ -271,6 +271,39 @@ TEST(LanguageModel, InitialWeightsFollowFlasRules) {
   EXPECT_FALSE(at::equal(values[0].second, other.named_values()[0].second));
 }
 
+// The paper's published code: xavier_uniform_ with gain 2^-2.5 in the layer, PyTorch's own start for convolutions,
+// and kaiming_uniform_(a=sqrt(5)) / sqrt(2 layers) for the MLP's output.
+TEST(LanguageModel, PaperSchemeDrawsTheLayersMatricesAsThePaper) {
+  ModelConfig config;
+  config.hidden_size = 64;
+  config.num_hidden_layers = 3;
+  config.num_heads = 16;
+  config.head_dim = 8;
+  config.num_householder = 2;
+  config.vocab_size = 1000;
+  LanguageModel model(config);
+  initialise(model, 3, InitScheme::kPaper);
+  const std::map<std::string, at::Tensor> w = weights_of(model);
+  const auto expect_uniform = [&](const char* name, double bound) {
+    const at::Tensor& x = w.at(std::string("model.layers.1.") + name);
+    EXPECT_LE(largest(x), bound) << name;
+    EXPECT_GT(largest(x), 0.98 * bound) << name;
+    EXPECT_NEAR(x.std().item<double>(), bound / std::sqrt(3.0), 0.04 * bound) << name;
+  };
+  const auto xavier = [](double in, double out) {
+    return std::exp2(-2.5) * std::sqrt(6 / (in + out));
+  };
+  expect_uniform("attn.q_proj.weight", xavier(64, 128));
+  expect_uniform("attn.k_proj.weight", xavier(64, 128));  // of each factor, not of both together
+  expect_uniform("attn.b_proj.weight", xavier(64, 16));
+  expect_uniform("attn.o_proj.weight", xavier(128, 64));
+  expect_uniform("attn.k_conv1d.weight", 0.5);
+  expect_uniform("mlp.down_proj.weight",
+                 1 / std::sqrt(static_cast<double>(config.mlp_width())) / std::sqrt(6.0));
+  EXPECT_NEAR(w.at("model.layers.1.mlp.up_proj.weight").std().item<double>(), 0.02, 3e-4);
+  EXPECT_NEAR(w.at("lm_head.weight").std().item<double>(), 0.02, 3e-4);
+}
+
 TEST(LanguageModel, RefusesTokensOutsideTheVocabulary) {
   const ModelConfig config = test_configs()[0];
   const LanguageModel model = random_model(config);

@@ -141,7 +141,7 @@ LanguageModel random_model(const ModelConfig& config, uint64_t seed) {
   const at::Generator random = at::make_generator<at::CPUGeneratorImpl>(seed + 1000);
   for (const auto& [name, parameter] : model.parameters()) {
     at::Tensor& value = parameter->value;
-    if (parameter->init == Init::kNormal)
+    if (parameter->decay)
       value.normal_(0, 1 / std::sqrt(static_cast<double>(value.size(-1))), random);
     else
       value.add_(at::empty_like(value).normal_(0, 0.2, random));

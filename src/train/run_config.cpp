@@ -66,6 +66,7 @@ std::string to_json(const RunConfig& config) {
         {"curriculum_loss_below", t.curriculum.loss_below},
         {"curriculum_window", t.curriculum.window},
         {"curriculum_most_steps", t.curriculum.most_steps},
+        {"init", t.init == InitScheme::kPaper ? "paper" : "normal"},
         {"seed", t.seed}}},
       {"evaluation",
        {{"lengths", config.eval_lengths},
@@ -117,6 +118,14 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
     take("training", "curriculum_window", t.curriculum.window);
     if (json.at("training").contains("curriculum_most_steps"))  // runs of older versions have none
       take("training", "curriculum_most_steps", t.curriculum.most_steps);
+    if (json.at("training").contains("init")) {  // runs of older versions have none
+      std::string init;
+      take("training", "init", init);
+      if (init != "normal" && init != "paper")
+        throw InputError(file + ": field 'training.init' must be normal or paper, found " +
+                         quote(init));
+      t.init = init == "paper" ? InitScheme::kPaper : InitScheme::kNormal;
+    }
     take("training", "seed", t.seed);
     take("evaluation", "lengths", config.eval_lengths);
     take("evaluation", "every", config.eval_every);

@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 
 constexpr const char *kOptimiserFile = "optimiser.safetensors", *kProgressFile = "trainer.json";
 
-LanguageModel fresh_model(const ModelConfig& config, uint64_t seed) {
+LanguageModel fresh_model(const ModelConfig& config, const TrainerOptions& options) {
   LanguageModel model(config);
-  initialise(model, seed);
+  initialise(model, options.seed, options.init);
   make_trainable(model);
   return model;
 }
@@ -34,7 +34,7 @@ LanguageModel fresh_model(const ModelConfig& config, uint64_t seed) {
 std::vector<ParameterGroup> groups_of(LanguageModel& model, const AdamWOptions& options) {
   ParameterGroup decayed{{}, options.weight_decay}, plain{{}, 0};
   for (const auto& [name, parameter] : model.parameters())
-    (parameter->init == Init::kNormal ? decayed : plain).parameters.push_back(parameter->value);
+    (parameter->decay ? decayed : plain).parameters.push_back(parameter->value);
   return {decayed, plain};
 }
 
@@ -68,7 +68,7 @@ Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
     : task_(std::move(task)),
       options_(std::move(options)),
       world_(world),
-      model_(fresh_model(config, options_.seed)) {
+      model_(fresh_model(config, options_)) {
   const std::vector<ParameterGroup> groups = groups_of(model_, options_.optimiser);
   if (world_) {
     if (options_.batch_size < world_->size())

@@ -37,6 +37,7 @@ struct TrainerOptions {
   int64_t accumulation = 1;  // parts that a batch is computed in
   bool recompute = false;    // activations, in the backward pass: less memory, more time
   Curriculum curriculum;
+  InitScheme init = InitScheme::kNormal;
   uint64_t seed = 0;  // of the weights and of the data
 };
 

@@ -15,9 +15,9 @@ GlaMixer::GlaMixer(const ModelConfig& config)
       k_(config, config.query_width()),
       v_(config, config.num_heads * config.value_head_dim()),
       output_(config, config.num_heads, config.value_head_dim()) {
-  gate_down_.shape = {config.gate_low_rank_dim, config.hidden_size};
-  gate_up_.shape = {config.query_width(), config.gate_low_rank_dim};
-  gate_bias_ = {.shape = {config.query_width()}, .init = Init::kZeros, .value = {}};
+  gate_down_ = Parameter::matrix({config.gate_low_rank_dim, config.hidden_size});
+  gate_up_ = Parameter::matrix({config.query_width(), config.gate_low_rank_dim});
+  gate_bias_ = Parameter::vector({config.query_width()}, Init::kZeros);
 }
 
 StateShapes GlaMixer::state_shapes() const {

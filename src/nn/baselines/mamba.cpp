@@ -17,15 +17,15 @@ MambaMixer::MambaMixer(const ModelConfig& config)
       channels_(std::llround(static_cast<double>(config.hidden_size) * config.expand)),
       rank_((config.hidden_size + 15) / 16) {
   const int64_t D = config.hidden_size, E = channels_, N = config.state_size;
-  in_proj_.shape = {2 * E, D};
-  conv_weight_.shape = {E, 1, config.conv_size};
-  conv_bias_ = {.shape = {E}, .init = Init::kZeros, .value = {}};
-  x_proj_.shape = {rank_ + 2 * N, E};
-  dt_proj_.shape = {E, rank_};
-  dt_bias_ = {.shape = {E}, .init = Init::kTimeStep, .value = {}};
-  A_log_ = {.shape = {E, N}, .init = Init::kStateIndex, .value = {}};
-  D_ = {.shape = {E}, .init = Init::kOnes, .value = {}};
-  out_proj_.shape = {D, E};
+  in_proj_ = Parameter::matrix({2 * E, D});
+  conv_weight_ = Parameter::matrix({E, 1, config.conv_size});
+  conv_bias_ = Parameter::vector({E}, Init::kZeros);
+  x_proj_ = Parameter::matrix({rank_ + 2 * N, E});
+  dt_proj_ = Parameter::matrix({E, rank_});
+  dt_bias_ = Parameter::vector({E}, Init::kTimeStep);
+  A_log_ = Parameter::vector({E, N}, Init::kStateIndex);
+  D_ = Parameter::vector({E}, Init::kOnes);
+  out_proj_ = Parameter::matrix({D, E});
 }
 
 StateShapes MambaMixer::state_shapes() const {

@@ -63,12 +63,12 @@ at::Tensor running_maximum(const at::Tensor& log_f, const at::Tensor& log_i,
 MlstmMixer::MlstmMixer(const ModelConfig& config)
     : config_(config), q_(config, config.query_width()), k_(config, config.query_width()) {
   const int64_t D = config.hidden_size, H = config.num_heads, V = config.value_head_dim();
-  v_proj_.shape = g_proj_.shape = {H * V, D};
-  input_gate_.shape = forget_gate_.shape = {H, D};
-  input_bias_ = {.shape = {H}, .init = Init::kZeros, .value = {}};
-  forget_bias_ = {.shape = {H}, .init = Init::kForgetBias, .value = {}};
-  o_norm_ = {.shape = {V}, .init = Init::kOnes, .value = {}};
-  o_proj_.shape = {D, H * V};
+  v_proj_ = g_proj_ = Parameter::matrix({H * V, D});
+  input_gate_ = forget_gate_ = Parameter::matrix({H, D});
+  input_bias_ = Parameter::vector({H}, Init::kZeros);
+  forget_bias_ = Parameter::vector({H}, Init::kForgetBias);
+  o_norm_ = Parameter::vector({V}, Init::kOnes);
+  o_proj_ = Parameter::matrix({D, H * V});
 }
 
 StateShapes MlstmMixer::state_shapes() const {

@@ -16,12 +16,11 @@ Rwkv7Mixer::Rwkv7Mixer(const ModelConfig& config)
       v_(config, config.num_householder * config.num_heads * config.value_head_dim()),
       output_(config, config.num_heads, config.value_head_dim()) {
   for (Gate* gate : {&a_, &w_}) {
-    gate->down.shape = {config.gate_low_rank_dim, config.hidden_size};
-    gate->up.shape = {config.key_width(), config.gate_low_rank_dim};
-    gate->bias.shape = {config.num_householder, config.num_heads, config.head_dim};
+    gate->down = Parameter::matrix({config.gate_low_rank_dim, config.hidden_size});
+    gate->up = Parameter::matrix({config.key_width(), config.gate_low_rank_dim});
+    gate->bias = Parameter::vector({config.num_householder, config.num_heads, config.head_dim},
+                                   gate == &a_ ? Init::kZeros : Init::kDecayLogits);
   }
-  a_.bias.init = Init::kZeros;
-  w_.bias.init = Init::kDecayLogits;
 }
 
 at::Tensor Rwkv7Mixer::Gate::operator()(const at::Tensor& x) const {

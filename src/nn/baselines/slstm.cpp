@@ -11,15 +11,15 @@ namespace dp {
 
 SlstmMixer::SlstmMixer(const ModelConfig& config) : config_(config) {
   const int64_t D = config.hidden_size, H = config.num_heads, K = config.head_dim;
-  if_proj_.shape = zo_proj_.shape = {2 * H * K, D};
+  if_proj_ = zo_proj_ = Parameter::matrix({2 * H * K, D});
   for (Parameter* bias : {&i_bias_, &z_bias_, &o_bias_})
-    *bias = {.shape = {H, K}, .init = Init::kZeros, .value = {}};
-  f_bias_ = {.shape = {H, K}, .init = Init::kForgetBias, .value = {}};
-  recurrent_.shape = {H, 4, K, K};
-  conv_weight_.shape = {D, 1, config.conv_size};
-  conv_bias_ = {.shape = {D}, .init = Init::kZeros, .value = {}};
-  o_norm_ = {.shape = {K}, .init = Init::kOnes, .value = {}};
-  o_proj_.shape = {D, H * K};
+    *bias = Parameter::vector({H, K}, Init::kZeros);
+  f_bias_ = Parameter::vector({H, K}, Init::kForgetBias);
+  recurrent_ = Parameter::matrix({H, 4, K, K});
+  conv_weight_ = Parameter::matrix({D, 1, config.conv_size});
+  conv_bias_ = Parameter::vector({D}, Init::kZeros);
+  o_norm_ = Parameter::vector({K}, Init::kOnes);
+  o_proj_ = Parameter::matrix({D, H * K});
 }
 
 StateShapes SlstmMixer::state_shapes() const {

@@ -17,9 +17,9 @@ constexpr int64_t kQueries = 256;  // at a time: memory for scores is this times
 
 TransformerMixer::TransformerMixer(const ModelConfig& config) : config_(config) {
   const int64_t D = config.hidden_size, H = config.num_heads, V = config.value_head_dim();
-  q_proj_.shape = k_proj_.shape = {config.query_width(), D};
-  v_proj_.shape = {H * V, D};
-  o_proj_.shape = {D, H * V};
+  q_proj_ = k_proj_ = Parameter::matrix({config.query_width(), D});
+  v_proj_ = Parameter::matrix({H * V, D});
+  o_proj_ = Parameter::matrix({D, H * V});
 }
 
 StateShapes TransformerMixer::state_shapes() const {
