@@ -279,6 +279,7 @@ TEST(LanguageModel, PaperSchemeDrawsTheLayersMatricesAsThePaper) {
   config.num_hidden_layers = 3;
   config.num_heads = 16;
   config.head_dim = 8;
+  config.expand_v = 1;
   config.num_householder = 2;
   config.vocab_size = 1000;
   LanguageModel model(config);
