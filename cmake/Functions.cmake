@@ -8,8 +8,9 @@ endfunction()
 # What takes no time to run is compiled for speed of compilation; -Og sees uninitialised variables in torch's headers.
 set(dp_quick_to_compile $<$<CONFIG:Release>:-Og> $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
 
-# dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder
-# src/NAME, known to others as deltaproduct::NAME. TYPE SHARED makes it a shared one; TORCH_HEADERS has
+# dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder src/core/NAME or
+# src/lab/NAME, known to others as deltaproduct::NAME. Includes are relative to the storey, src/core or src/lab, and
+# only those of the libraries it links are found. TYPE SHARED makes it a shared one; TORCH_HEADERS has
 # its files use the precompiled ones (cmake/Torch.cmake) and compiles them together; TOGETHER does the latter alone;
 # NO_LOOPS says that nothing in it takes long.
 function(dp_library name)
@@ -17,12 +18,13 @@ function(dp_library name)
   if(NOT ARG_TYPE)
     set(ARG_TYPE STATIC)
   endif()
+  get_filename_component(storey ${CMAKE_CURRENT_SOURCE_DIR} DIRECTORY)
   add_library(dp_${name} ${ARG_TYPE} ${ARG_SOURCES})
   add_library(deltaproduct::${name} ALIAS dp_${name})
   set_target_properties(dp_${name} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(dp_${name} PUBLIC cxx_std_20)
   target_include_directories(dp_${name} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+    $<BUILD_INTERFACE:${storey}>
     # <deltaproduct/ops/delta_product.h> for users, "ops/delta_product.h" among our own headers
     $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/deltaproduct>)
   target_link_libraries(dp_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:dp_settings>)

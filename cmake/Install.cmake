@@ -1,15 +1,15 @@
 # Headers, libraries and a package for find_package(deltaproduct): targets deltaproduct::base,
-# ::kernels, ::algebra, ::text and, when libtorch was used, ::io, ::ops, ::dist, ::nn, ::infer,
+# ::kernels, ::algebra, ::text, ::io and, when libtorch was used, ::ops, ::dist, ::nn, ::infer,
 # ::tasks and ::train.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(DP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/deltaproduct)
-set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra dp_text)
-set(DP_INSTALL_FOLDERS base kernels algebra io/text)
+set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra dp_text dp_io)
+set(DP_INSTALL_FOLDERS core/base core/kernels core/algebra core/text core/io)
 if(DP_TORCH)
-  list(APPEND DP_INSTALL_TARGETS dp_torch dp_io dp_ops dp_dist dp_nn dp_infer dp_tasks dp_train)
-  list(APPEND DP_INSTALL_FOLDERS io ops dist nn infer tasks train)
+  list(APPEND DP_INSTALL_TARGETS dp_torch dp_ops dp_dist dp_nn dp_infer dp_tasks dp_train)
+  list(APPEND DP_INSTALL_FOLDERS lab/ops lab/dist lab/nn lab/infer lab/tasks lab/train)
   file(RELATIVE_PATH DP_LIBRARIES_FROM_PROGRAM /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(dp PROPERTIES INSTALL_RPATH
     "$ORIGIN/${DP_LIBRARIES_FROM_PROGRAM};${DP_OPENBLAS_DIR}")
@@ -19,8 +19,9 @@ endif()
 
 install(TARGETS ${DP_INSTALL_TARGETS} EXPORT deltaproduct)
 foreach(folder IN LISTS DP_INSTALL_FOLDERS)
+  get_filename_component(name ${folder} NAME)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${folder}/
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deltaproduct/${folder}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deltaproduct/${name}
           FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "test_*" EXCLUDE)
 endforeach()
 install(EXPORT deltaproduct NAMESPACE deltaproduct:: FILE deltaproduct-targets.cmake DESTINATION ${DP_PACKAGE_DIR})

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "io/text/sentencepiece_model.h"
-#include "io/text/sentencepiece_tokenizer.h"
+#include "text/sentencepiece_model.h"
+#include "text/sentencepiece_tokenizer.h"
 #include "target.h"
 
 namespace {

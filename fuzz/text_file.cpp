@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "io/text/text_reader.h"
+#include "text/text_reader.h"
 #include "target.h"
 
 namespace dp::fuzz {

@@ -1,6 +1,6 @@
 // parse_manifest, and back.
 #include "base/error.h"
-#include "io/text/token_shards.h"
+#include "text/token_shards.h"
 #include "target.h"
 
 DP_FUZZ_TARGET(token_manifest, const uint8_t* data, size_t size) {

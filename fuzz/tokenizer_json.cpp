@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "io/text/bpe_file.h"
-#include "io/text/bpe_tokenizer.h"
+#include "text/bpe_file.h"
+#include "text/bpe_tokenizer.h"
 #include "target.h"
 
 namespace {

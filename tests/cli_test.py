@@ -553,7 +553,7 @@ class Script(Case):
 
     def setUp(self):
         super().setUp()
-        for name in ("dp", "CMakePresets.json", "src/cli/commands.def"):
+        for name in ("dp", "CMakePresets.json", "src/tools/commands.def"):
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.folder / name)
         (self.folder / "bin").mkdir()

@@ -7,7 +7,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("experiments/**/*.md"),
              *ROOT.glob("fuzz/*.md")]
-# `src/ops/`, `docs/kernels.md`, `CMakeLists.txt`: a slash or a file ending, and none of a command's characters.
+# `src/lab/ops/`, `docs/kernels.md`, `CMakeLists.txt`: a slash or a file ending, and none of a command's characters.
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:md|txt|json|cpp|h|py|def|cmake))`")
 
 

@@ -203,7 +203,7 @@ class Readme(unittest.TestCase):
         return re.findall(rf"```{language}\n(.*?)```", (self.ROOT / "README.md").read_text(), re.S)
 
     def test_python(self):
-        path = "build/release/src/ops/libdeltaproduct_torch.so"
+        path = "build/release/src/lab/ops/libdeltaproduct_torch.so"
         example, = self.blocks("python")
         self.assertIn(path, example)
         names = {}

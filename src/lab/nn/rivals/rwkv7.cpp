@@ -1,0 +1,87 @@
+#include "nn/rivals/rwkv7.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "ops/dplr.h"
+#include "ops/linear.h"
+
+namespace dp {
+
+Rwkv7Mixer::Rwkv7Mixer(const ModelConfig& config)
+    : config_(config),
+      q_(config, config.query_width()),
+      k_(config, config.key_width()),
+      v_(config, config.num_householder * config.num_heads * config.value_head_dim()),
+      output_(config, config.num_heads, config.value_head_dim()) {
+  for (Gate* gate : {&a_, &w_}) {
+    gate->down = Parameter::matrix({config.gate_low_rank_dim, config.hidden_size});
+    gate->up = Parameter::matrix({config.key_width(), config.gate_low_rank_dim});
+    gate->bias = Parameter::vector({config.num_householder, config.num_heads, config.head_dim},
+                                   gate == &a_ ? Init::kZeros : Init::kDecayLogits);
+  }
+}
+
+at::Tensor Rwkv7Mixer::Gate::operator()(const at::Tensor& x) const {
+  const at::Tensor logits = dp::linear(dp::linear(x, down.value), up.value);
+  std::vector<int64_t> sizes = {x.size(0), x.size(1)};
+  sizes.insert(sizes.end(), bias.shape.begin(), bias.shape.end());
+  return at::sigmoid(logits.view(sizes) + bias.value);
+}
+
+StateShapes Rwkv7Mixer::state_shapes() const {
+  StateShapes shapes = {
+      {"recurrent", {config_.num_heads, config_.head_dim, config_.value_head_dim()}}};
+  if (config_.use_short_conv) {
+    shapes["conv_q"] = q_.history_shape();
+    shapes["conv_k"] = k_.history_shape();
+    shapes["conv_v"] = v_.history_shape();
+  }
+  return shapes;
+}
+
+int64_t Rwkv7Mixer::recurrence_flops() const {
+  return (7 * config_.num_householder + 2) * config_.num_heads * config_.head_dim *
+         config_.value_head_dim();
+}
+
+void Rwkv7Mixer::list_parameters(const std::string& prefix, NamedParameters& list) {
+  q_.list_projection(prefix + "q_proj", list);
+  k_.list_projection(prefix + "k_proj", list);
+  v_.list_projection(prefix + "v_proj", list);
+  q_.list_conv(prefix + "q_conv1d", list);
+  k_.list_conv(prefix + "k_conv1d", list);
+  v_.list_conv(prefix + "v_conv1d", list);
+  const auto add = [&](const std::string& name, Gate& gate) {
+    list.push_back({prefix + name + ".0.weight", &gate.down});
+    list.push_back({prefix + name + ".1.weight", &gate.up});
+    list.push_back({prefix + name + ".bias", &gate.bias});
+  };
+  add("a_proj", a_);
+  if (config_.use_forget_gate) add("w_proj", w_);
+  output_.list_parameters(prefix, list);
+}
+
+at::Tensor Rwkv7Mixer::forward(const at::Tensor& x, const MixerContext& context) const {
+  const int64_t B = x.size(0), T = x.size(1), N = config_.num_householder, H = config_.num_heads,
+                K = config_.head_dim, V = config_.value_head_dim();
+  const double c = config_.allow_neg_eigval ? 2 : 1;
+  const at::Tensor q =
+      q_.forward(x, "conv_q", K, context).view({B, T, H, K}) / std::sqrt(static_cast<double>(K));
+  const at::Tensor k = k_.forward(x, "conv_k", K, context).view({B, T, N, H, K});
+  const at::Tensor v = v_.forward(x, "conv_v", 0, context).view({B, T, N, H, V});
+  const at::Tensor scaled = k * a_(x);
+  const at::Tensor w =
+      config_.use_forget_gate ? at::exp(-std::exp(-0.5) * w_(x)) : at::ones_like(k);
+  DplrOptions options;
+  options.a = -c * k;
+  options.b = scaled;
+  options.cu_seqlens = context.cu_seqlens;
+  options.state = context.find("recurrent");
+  const DplrOutput output = dplr(q, w, scaled, v, options);
+  context.keep("recurrent", output.state);
+  return output_.forward(output.o, x);
+}
+
+}  // namespace dp

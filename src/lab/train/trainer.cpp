@@ -1,0 +1,256 @@
+#include "train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/timer.h"
+#include "io/safetensors.h"
+#include "nn/pretrained.h"
+#include "nn/tensors.h"
+#include "train/batch_loss.h"
+
+namespace dp {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char *kOptimiserFile = "optimiser.safetensors", *kProgressFile = "trainer.json";
+
+LanguageModel fresh_model(const ModelConfig& config, const TrainerOptions& options) {
+  LanguageModel model(config);
+  initialise(model, options.seed, options.init);
+  make_trainable(model);
+  return model;
+}
+
+std::vector<ParameterGroup> groups_of(LanguageModel& model, const AdamWOptions& options) {
+  ParameterGroup decayed{{}, options.weight_decay}, plain{{}, 0};
+  for (const auto& [name, parameter] : model.parameters())
+    (parameter->decay ? decayed : plain).parameters.push_back(parameter->value);
+  return {decayed, plain};
+}
+
+// The entropy of smoothed targets: no model has a smaller loss.
+double smallest_loss(double label_smoothing, int64_t classes) {
+  if (label_smoothing == 0) return 0;
+  const double each = label_smoothing / static_cast<double>(classes),
+               target = 1 - label_smoothing + each;
+  return -target * std::log(target) - static_cast<double>(classes - 1) * each * std::log(each);
+}
+
+// What to say when numbers have run away.
+std::string diagnosis(LanguageModel& model, const StepReport& report, int64_t step, bool alone) {
+  std::string text =
+      c10::str("training diverged at step ", step, ": loss ", report.loss, ", gradient norm ",
+               report.gradient_norm, ", learning rate ", report.learning_rate);
+  if (!alone) return text;  // no rank has all gradients
+  for (const auto& [name, parameter] : model.parameters()) {
+    const at::Tensor& gradient = parameter->value.grad();
+    if (gradient.defined() && !gradient.isfinite().all().item<bool>())
+      return text + "; the first parameter with such a gradient is " + name;
+  }
+  return text +
+         "; no gradient is to blame, so the weights are: a lower learning rate or clipping helps";
+}
+
+}  // namespace
+
+Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
+                 TrainerOptions options, World* world)
+    : task_(std::move(task)),
+      options_(std::move(options)),
+      world_(world),
+      model_(fresh_model(config, options_)) {
+  const std::vector<ParameterGroup> groups = groups_of(model_, options_.optimiser);
+  if (world_) {
+    if (options_.batch_size < world_->size())
+      throw InputError(c10::str("a batch of ", options_.batch_size, " is too small for ",
+                                world_->size(), " ranks, expected a sequence for each"));
+    sharded_ = std::make_unique<ShardedAdamW>(groups, options_.optimiser, *world_);
+  } else {
+    optimiser_ = std::make_unique<AdamW>(groups, options_.optimiser);
+  }
+  batches_ = std::make_unique<Prefetcher>(task_, Split::kTrain, options_.seed, 2,
+                                          world_ ? Share{world_->rank(), world_->size()} : Share{});
+  progress_.length = first_length();
+  const int64_t letters = options_.curriculum.first_letters;
+  progress_.letters = letters < task_->num_letters() ? letters : 0;
+}
+
+StepReport Trainer::step() {
+  const Timer timer;
+  // About as many tokens in every step, whatever the length.
+  const int64_t sequences =
+      options_.batch_size * std::max<int64_t>(1, options_.length / progress_.length);
+  const Batch batch = batches_->batch(static_cast<uint64_t>(progress_.step), sequences,
+                                      {progress_.length, progress_.letters});
+  const int64_t rows_here = batch.tokens.size(0);
+  const int64_t parts = std::min(options_.accumulation, rows_here);
+  auto asked = (batch.targets != kNothingAsked).sum().item<double>();
+  int64_t tokens = batch.tokens.numel();
+  if (world_) {
+    const std::vector<double> sums = world_->sum({asked, static_cast<double>(tokens)});
+    asked = sums[0], tokens = static_cast<int64_t>(sums[1]);
+  }
+  StepReport report;
+  report.length = progress_.length;
+  report.letters = progress_.letters;
+  report.learning_rate = options_.schedule.learning_rate(progress_.step);
+  zero_grad();
+  double loss = 0, right = 0;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t begin = rows_here * part / parts, end = rows_here * (part + 1) / parts;
+    if (sharded_ && part == parts - 1) sharded_->send_gradients();
+    const Batch rows = batch.rows(begin, end);
+    const double share = (rows.targets != kNothingAsked).sum().item<double>() / asked;
+    if (share == 0) continue;
+    const LinearCrossEntropyOutput output =
+        loss_of(model_, rows, options_.label_smoothing, options_.recompute);
+    torch::autograd::backward({parts == 1 && !world_ ? output.loss : output.loss * share}, {});
+    loss += share * output.loss.item<double>();
+    right += (output.predicted == rows.targets.flatten()).sum().item<double>();
+  }
+  const Totals all = totals(loss, right);
+  report.loss = all.loss - smallest_loss(options_.label_smoothing, model_.config().vocab_size);
+  report.accuracy = all.right / asked;
+  report.gradient_norm = all.gradient_norm;
+  if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
+    throw TrainingDiverged(diagnosis(model_, report, progress_.step, !world_));
+  const bool clipped = options_.clip_norm > 0 && report.gradient_norm > options_.clip_norm;
+  update(report.learning_rate, clipped ? options_.clip_norm / report.gradient_norm : 1.0, all);
+  ++progress_.step;
+  progress_.tokens += tokens;
+  advance_curriculum(report.loss);
+  progress_.seconds += timer.seconds();
+  return report;
+}
+
+void Trainer::zero_grad() {
+  if (sharded_) return sharded_->zero_grad();
+  optimiser_->zero_grad();
+}
+
+// Over all ranks, of what each has found in its part of the batch.
+Trainer::Totals Trainer::totals(double loss, double right) {
+  if (!sharded_) return {loss, right, gradient_norm(optimiser_->parameters()), {}};
+  sharded_->receive_gradients();
+  std::vector<double> values = {loss, right, sharded_->sum_of_squares_here()};
+  for (const double used : sharded_->used_here()) values.push_back(used);
+  const std::vector<double> sums = world_->sum(values);
+  return {sums[0], sums[1], std::sqrt(sums[2]), {sums.begin() + 3, sums.end()}};
+}
+
+void Trainer::update(double learning_rate, double gradient_scale, const Totals& totals) {
+  if (sharded_) return sharded_->step(learning_rate, gradient_scale, totals.used);
+  optimiser_->step(learning_rate, gradient_scale);
+}
+
+Trainer::StateBytes Trainer::optimiser_bytes() const {
+  StateBytes bytes;
+  for (const auto& [name, tensor] : model_.named_values())
+    bytes.whole += 2 * tensor.numel() * static_cast<int64_t>(sizeof(float));
+  bytes.here = sharded_ ? sharded_->state_bytes_here() : bytes.whole;
+  return bytes;
+}
+
+std::vector<AdamW::State> Trainer::optimiser_state() const {
+  return sharded_ ? sharded_->gather_state() : optimiser_->state();
+}
+
+int64_t Trainer::first_length() const {
+  const int64_t first = options_.curriculum.first_length;
+  return first > 0 ? std::min(first, options_.length) : options_.length;
+}
+
+void Trainer::advance_curriculum(double loss) {
+  const Curriculum& curriculum = options_.curriculum;
+  const double keep = 1 - 1 / static_cast<double>(std::max<int64_t>(1, curriculum.window));
+  progress_.mean_loss =
+      progress_.mean_loss < 0 ? loss : keep * progress_.mean_loss + (1 - keep) * loss;
+  const bool all_letters = progress_.letters == 0;
+  const int64_t grows_to =
+      all_letters ? options_.length : std::min(curriculum.letters_length, options_.length);
+  ++progress_.stage_steps;
+  const bool learnt = progress_.mean_loss < curriculum.loss_below;
+  const bool long_enough =
+      curriculum.most_steps > 0 && progress_.stage_steps >= curriculum.most_steps;
+  if (!(learnt || long_enough) || (all_letters && progress_.length >= grows_to)) return;
+  progress_.mean_loss = -1;
+  progress_.stage_steps = 0;
+  if (progress_.length < grows_to) {
+    progress_.length = std::min(2 * progress_.length, grows_to);
+  } else {
+    progress_.letters = 2 * progress_.letters < task_->num_letters() ? 2 * progress_.letters : 0;
+    progress_.length = first_length();
+  }
+}
+
+void Trainer::save(const fs::path& directory, const std::vector<AdamW::State>& states) const {
+  std::vector<TensorEntry> entries;
+  std::vector<at::Tensor> kept;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    kept.push_back(tensor.contiguous());
+    entries.push_back(tensor_entry(name, kept.back()));
+  };
+  kept.reserve(3 * states.size());
+  for (size_t i = 0; i < states.size(); ++i) {
+    add(c10::str("exp_avg.", i), states[i].exp_avg);
+    add(c10::str("exp_avg_sq.", i), states[i].exp_avg_sq);
+    add(c10::str("steps.", i), at::full({}, states[i].steps, at::kLong));
+  }
+  save_model(model_, directory, {.dtype = "float32", .legacy_layout = false});
+  write_safetensors(directory / kOptimiserFile, std::move(entries));
+  const nlohmann::json progress = {
+      {"step", progress_.step},           {"tokens", progress_.tokens},
+      {"length", progress_.length},       {"letters", progress_.letters},
+      {"mean_loss", progress_.mean_loss}, {"stage_steps", progress_.stage_steps},
+      {"seconds", progress_.seconds}};
+  write_file_atomically(directory / kProgressFile, progress.dump(2) + "\n");
+}
+
+void Trainer::load(const fs::path& directory) {
+  LanguageModel loaded = load_model(directory);
+  if (to_json(loaded.config()) != to_json(model_.config()))
+    throw InputError((directory / "config.json").string() +
+                     ": another model than the one to train, expected the options of the run that "
+                     "it belongs to");
+  std::ifstream stream(directory / kProgressFile);
+  const nlohmann::json progress =
+      nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  TrainerProgress next;
+  try {
+    next = {progress.at("step").get<int64_t>(),     progress.at("tokens").get<int64_t>(),
+            progress.at("length").get<int64_t>(),   progress.at("letters").get<int64_t>(),
+            progress.at("mean_loss").get<double>(), progress.value("stage_steps", int64_t{0}),
+            progress.at("seconds").get<double>()};
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(
+        (directory / kProgressFile).string() +
+        ": not the progress of a run, expected step, tokens, length, letters, mean_loss and "
+        "seconds");
+  }
+  const SafetensorsFile file(directory / kOptimiserFile);
+  std::vector<AdamW::State> states;
+  for (size_t i = 0; i < loaded.parameters().size(); ++i)
+    states.push_back({load_tensor(file, c10::str("exp_avg.", i)),
+                      load_tensor(file, c10::str("exp_avg_sq.", i)),
+                      load_tensor(file, c10::str("steps.", i)).item<int64_t>()});
+  if (sharded_)
+    sharded_->load_state(states);
+  else
+    optimiser_->load_state(states);
+  const at::NoGradGuard no_grad;
+  const NamedParameters source = loaded.parameters(), target = model_.parameters();
+  for (size_t i = 0; i < target.size(); ++i)
+    target[i].parameter->value.copy_(source[i].parameter->value);
+  progress_ = next;
+}
+
+}  // namespace dp

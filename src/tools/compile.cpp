@@ -1,0 +1,207 @@
+// dp compile: exact weights from theory.
+#include <CLI/App.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "algebra/regular_expression.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "tools/command.h"
+#include "nn/model_size.h"
+#include "nn/pretrained.h"
+#include "theory/automaton_file.h"
+#include "theory/compile.h"
+
+namespace dp::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCompileExplanation =
+    "The paper proves what DeltaProduct can express; this command writes the proofs down as "
+    "weights. The result is an\n"
+    "ordinary checkpoint, exact on words of any length (dp verify says how long float32 lets it "
+    "be), for\n"
+    "dp predict, verify, eval, generate and convert.\n"
+    "  ./dp compile group A5 --out models/a5            one layer, two reflections: the "
+    "icosahedron\n"
+    "  ./dp compile group S5 --layers 4 --generators '(1 2),(1 2 3 4 5)' --out models/s5\n"
+    "  ./dp compile regex '(ab)*' --out models/ab\n"
+    "  ./dp compile dfa automaton.json --out models/automaton\n"
+    "  echo abab | ./dp predict models/ab";
+
+struct CompileArguments {
+  std::string what, generators, alphabet, out;
+  std::string dtype = "f32";
+  int64_t number = 0;
+  theory::CompileOptions options;
+  JsonOption json;
+};
+
+// "(1 2),(1 2 3)" or "1,4": commas outside of parentheses separate.
+std::vector<std::string> split_elements(const std::string& text) {
+  std::vector<std::string> parts;
+  std::string part;
+  int depth = 0;
+  for (const char c : text + ",") {
+    depth += (c == '(') - (c == ')');
+    if (c != ',' || depth > 0) {
+      if (c != ' ' || depth > 0) part += c;
+      continue;
+    }
+    if (!part.empty()) parts.push_back(part);
+    part.clear();
+  }
+  return parts;
+}
+
+std::vector<std::string> split_characters(const std::string& text) {
+  std::vector<std::string> characters;
+  for (const char c : text) {
+    if (!characters.empty() && (c & 0xC0) == 0x80)
+      characters.back() += c;  // the rest of a UTF-8 character
+    else
+      characters.emplace_back(1, c);
+  }
+  return characters;
+}
+
+// A directory that is there already must be empty or hold a compiled model, whose files are then replaced; others in
+// it stay. compiled.json goes first and comes last: what is only half replaced is no compiled model.
+void save(const LanguageModel& model, const theory::Compiled& compiled, const fs::path& out) {
+  const fs::path target = out.has_filename() ? out : out.parent_path();
+  if (fs::exists(target) && !theory::is_compiled(target) &&
+      !(fs::is_directory(target) && fs::is_empty(target)))
+    throw InputError(quote(target.string()) +
+                     " exists already and is no compiled model, expected a new directory");
+  const fs::path unfinished = target.string() + ".unfinished";
+  std::error_code ignored;
+  fs::remove_all(unfinished, ignored);
+  try {
+    save_model(model, unfinished);
+    theory::save_problem(compiled.problem, compiled.construction.theorem, unfinished);
+    if (!fs::exists(target)) {
+      fs::rename(unfinished, target);
+      return;
+    }
+    fs::remove(target / theory::kProblemFile);
+    for (const auto& entry : fs::directory_iterator(unfinished))
+      if (entry.path().filename() != theory::kProblemFile)
+        fs::rename(entry.path(), target / entry.path().filename());
+    fs::rename(unfinished / theory::kProblemFile, target / theory::kProblemFile);
+    fs::remove_all(unfinished);
+  } catch (...) {
+    fs::remove_all(unfinished, ignored);
+    throw;
+  }
+}
+
+int write(const theory::Compiled& compiled, const CompileArguments& arguments) {
+  arguments.json.check();
+  const LanguageModel model = compiled.model(arguments.dtype == "bf16");
+  const ModelConfig& config = model.config();
+  save(model, compiled, arguments.out);
+
+  const Automaton& automaton = compiled.problem.automaton;
+  const int64_t parameters = model_size(config).parameters();
+  std::printf("%s: %d symbols, %d %s\n", compiled.problem.name.c_str(), automaton.num_symbols(),
+              automaton.num_states(),
+              compiled.problem.kind == theory::Problem::Kind::kGroup ? "elements" : "states");
+  std::printf("by %s\n", compiled.construction.theorem.c_str());
+  if (!compiled.construction.detail.empty())
+    std::printf("   %s\n", compiled.construction.detail.c_str());
+  std::printf("layers %ld, n_h %ld%s, heads %ld of %ld x %ld, width %ld, MLP %ld: %ld parameters\n",
+              config.num_hidden_layers, config.num_householder,
+              config.use_forget_gate ? ", gated" : "", config.num_heads, config.head_dim,
+              config.value_head_dim(), config.hidden_size, config.mlp_width(), parameters);
+  std::printf("wrote %s\n", arguments.out.c_str());
+  arguments.json.write({{"problem", compiled.problem.name},
+                        {"theorem", compiled.construction.theorem},
+                        {"detail", compiled.construction.detail},
+                        {"layers", config.num_hidden_layers},
+                        {"num_householder", config.num_householder},
+                        {"heads", config.num_heads},
+                        {"key_width", config.head_dim},
+                        {"value_width", config.value_head_dim()},
+                        {"width", config.hidden_size},
+                        {"mlp_width", config.mlp_width()},
+                        {"forget_gate", config.use_forget_gate},
+                        {"parameters", parameters}});
+  return 0;
+}
+
+theory::Compiled compile_group(const CompileArguments& a) {
+  return theory::compile_group(a.what, split_elements(a.generators), a.options);
+}
+theory::Compiled compile_regex(const CompileArguments& a) {
+  return theory::compile_automaton(parse_regular_expression(a.what, a.alphabet), a.what, a.options);
+}
+theory::Compiled compile_dfa(const CompileArguments& a) {
+  return theory::compile_automaton(read_automaton(a.what), a.what, a.options);
+}
+theory::Compiled compile_count(const CompileArguments& a) {
+  return theory::compile_counting(a.number, a.options);
+}
+theory::Compiled compile_recall(const CompileArguments& a) {
+  return theory::compile_recall(split_characters(a.alphabet), a.number, a.options);
+}
+
+}  // namespace
+
+Run add_compile(CLI::App& app) {
+  app.footer(kCompileExplanation);
+  app.require_subcommand(1);
+  using Compile = theory::Compiled (*)(const CompileArguments&);
+  auto arguments = std::make_shared<CompileArguments>();
+  auto chosen = std::make_shared<Compile>(nullptr);
+  const auto add = [&](const char* name, const char* help, Compile compile) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->add_option("--layers", arguments->options.layers, "layers (default: the fewest)")
+        ->check(CLI::Range(1, 1000));
+    sub->add_option("--num-householder", arguments->options.num_householder,
+                    "Householder factors per token (default: the fewest)")
+        ->check(CLI::Range(1, 64));
+    sub->add_option("--dtype", arguments->dtype, "of the weights: f32 or bf16")
+        ->check(CLI::IsMember({"f32", "bf16"}))
+        ->capture_default_str();
+    sub->add_option("--out", arguments->out, "directory of the model")
+        ->type_name("DIR")
+        ->required();
+    arguments->json.add_to(*sub);
+    sub->callback([chosen, compile] { *chosen = compile; });
+    return sub;
+  };
+  CLI::App* group = add("group", "the word problem of a group: the product of all elements so far",
+                        compile_group);
+  group->add_option("group", arguments->what, "S5, A5, Z12, D6, S3xZ2, ...")->required();
+  group->add_option(
+      "--generators", arguments->generators,
+      "the elements that come up, separated by commas: '(1 2),(1 2 3)'; default: all");
+  CLI::App* regex = add("regex", "the language of a regular expression", compile_regex);
+  regex
+      ->add_option("expression", arguments->what,
+                   "ab  a|b  a*  a+  a?  a{2,5}  [a-c]  [^ab]  .  ()")
+      ->required();
+  regex->add_option("--alphabet", arguments->alphabet,
+                    "characters besides those of the expression");
+  CLI::App* dfa = add("dfa", "the language of an automaton", compile_dfa);
+  dfa->add_option(
+         "file", arguments->what,
+         "JSON: {\"alphabet\": [..], \"states\": [..], \"start\": .., \"accepting\": [..], "
+         "\"transitions\": {state: {symbol: state}}}")
+      ->type_name("FILE.json")
+      ->required();
+  CLI::App* count = add("count", "how many symbols came, modulo a number", compile_count);
+  count->add_option("modulus", arguments->number, "from 2 to 64")->type_name("D")->required();
+  CLI::App* recall = add("recall", "the last symbols", compile_recall);
+  recall->add_option("symbols", arguments->number, "how many, from 2 to 64")
+      ->type_name("D")
+      ->required();
+  recall->add_option("--alphabet", arguments->alphabet = "ab", "its characters")
+      ->capture_default_str();
+  return [arguments, chosen] { return write((*chosen)(*arguments), *arguments); };
+}
+
+}  // namespace dp::cli

@@ -1,0 +1,158 @@
+// dp eval: how often a trained model is right, by length and position; of text, how surprised it is.
+#include <ATen/ATen.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tools/command.h"
+#include "tools/eval_text.h"
+#include "nn/pretrained.h"
+#include "theory/problem_task.h"
+#include "train/run.h"
+
+namespace dp::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct EvalOptions {
+  std::string model;
+  std::vector<int64_t> lengths;
+  EvaluationOptions evaluation;
+  TextEvalOptions text;
+  JsonOption json;
+  ThreadsOption threads;
+};
+
+struct Subject {
+  std::shared_ptr<const Task> task;
+  std::string name;
+  int64_t training_length = 0;  // 0: compiled
+};
+
+Subject subject_of(const std::string& model) {
+  if (theory::is_compiled(model)) {
+    theory::Problem problem = theory::load_problem(model);
+    const std::string name = problem.name;
+    return {std::make_shared<theory::ProblemTask>(std::move(problem)), name};
+  }
+  const RunConfig run = read_run_config(model);
+  return {make_task(run.task), describe_task(run.task), run.training.length};
+}
+
+void print_heading(const Subject& subject, int64_t sequences, const char* of) {
+  std::printf("%s, %ld test sequences%s, %s\n\n", subject.name.c_str(), sequences, of,
+              subject.training_length == 0
+                  ? "compiled"
+                  : ("trained on length " + std::to_string(subject.training_length)).c_str());
+}
+
+ordered_json eval_by_position(const LanguageModel& model, const Subject& subject,
+                              const std::vector<int64_t>& lengths,
+                              const EvaluationOptions& options) {
+  const Accuracy accuracy =
+      evaluate(model, *subject.task, *std::ranges::max_element(lengths), options);
+  print_heading(subject, accuracy.sequences, "");
+  std::printf("%8s  %18s  %15s\n", "length", "sequences right", "answers right");
+  auto rows = ordered_json::array();
+  for (const EvalReport& report : reports_at(accuracy, lengths)) {
+    std::printf("%8ld  %18.4f  %15.4f\n", report.length, report.sequence_accuracy,
+                report.token_accuracy);
+    rows.push_back(to_json(report));
+  }
+  return {{"lengths", rows},
+          {"sequences", accuracy.sequences},
+          {"training_length", subject.training_length},
+          {"by_position",
+           {{"token_accuracy", accuracy.by_position}, {"sequence_accuracy", accuracy.all_right}}}};
+}
+
+// Of a task that asks once.
+ordered_json eval_by_length(const LanguageModel& model, const Subject& subject,
+                            const std::vector<int64_t>& lengths, const EvaluationOptions& options) {
+  const std::vector<EvalReport> reports = evaluate_lengths(model, *subject.task, lengths, options);
+  const double mean = *mean_scaled_accuracy(reports);
+  print_heading(subject, options.sequences, " of each length");
+  std::printf("%8s  %18s  %15s\n", "length", "sequences right", "scaled accuracy");
+  auto rows = ordered_json::array();
+  for (const EvalReport& report : reports) {
+    std::printf("%8ld  %18.4f  %15.4f\n", report.length, report.sequence_accuracy,
+                *report.scaled_accuracy);
+    rows.push_back(to_json(report));
+  }
+  std::printf("%8s  %18s  %15.4f\n\n", "mean", "", mean);
+  std::printf(
+      "Scaled accuracy is 0 where a model is right as often as by guessing, %g, and 1 where "
+      "it always is.\n",
+      subject.task->chance());
+  return {{"lengths", rows},
+          {"mean_scaled_accuracy", mean},
+          {"sequences", options.sequences},
+          {"training_length", subject.training_length}};
+}
+
+bool is_text_run(const std::string& model) {
+  return !theory::is_compiled(model) &&
+         std::filesystem::exists(std::filesystem::path(model) / "run.json") &&
+         std::holds_alternative<TextOptions>(read_run_config(model).task);
+}
+
+int eval(const EvalOptions& options) {
+  options.json.check();
+  options.threads.apply();
+  if (options.text.any() || is_text_run(options.model)) {
+    options.json.write(
+        eval_text(options.model, options.lengths, options.evaluation.sequences, options.text));
+    return 0;
+  }
+  const Subject subject = subject_of(options.model);
+  std::vector<int64_t> lengths = options.lengths;
+  if (lengths.empty()) lengths = default_lengths(*subject.task);
+  for (const int64_t length : lengths)
+    if (length < subject.task->shortest())
+      throw InputError("--lengths: expected at least " + std::to_string(subject.task->shortest()) +
+                       " for " + subject.name + ", found " + std::to_string(length));
+  const LanguageModel model = load_model(options.model);
+  options.json.write(subject.task->asks_once()
+                         ? eval_by_length(model, subject, lengths, options.evaluation)
+                         : eval_by_position(model, subject, lengths, options.evaluation));
+  return 0;
+}
+
+}  // namespace
+
+Run add_eval(CLI::App& app) {
+  auto options = std::make_shared<EvalOptions>();
+  app.add_option("model", options->model,
+                 "directory of a run, one of its checkpoints, a compiled model, or with --data, "
+                 "--choices or --last-word any model")
+      ->type_name("DIR")
+      ->required();
+  app.add_option(
+         "--lengths", options->lengths,
+         "lengths to report (default: 128,256,512; of tasks that ask once, eight from 40 to "
+         "256); of text: the loss by position up to the longest (default: none)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 24));
+  app.add_option(
+         "--sequences", options->evaluation.sequences,
+         "test sequences; of tasks that ask once, so many of each length; of text, so many of "
+         "the longest of --lengths, if there are")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--batch", options->evaluation.batch_size, "sequences at once")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--seed", options->evaluation.seed, "of the test sequences")
+      ->capture_default_str();
+  options->text.add_to(app);
+  options->json.add_to(app);
+  options->threads.add_to(app);
+  return [options] { return eval(*options); };
+}
+
+}  // namespace dp::cli

@@ -1,0 +1,56 @@
+#include <ATen/Parallel.h>
+#include <cblas.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/atomic_file.h"
+#include "tools/command.h"
+
+namespace dp::cli {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+// torch's own default is one thread in a program that is not Python.
+int default_threads() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  const int asked = text ? std::atoi(text) : 0;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(asked > 0 ? asked : cores, 1, kMostThreads);
+}
+
+}  // namespace
+
+void JsonOption::add_to(CLI::App& app) {
+  app.add_option("--json", path_, "also write the results to this file as JSON")->type_name("FILE");
+}
+
+void JsonOption::check() const {
+  if (!path_.empty()) require_writable(path_);
+}
+
+void JsonOption::write(const nlohmann::ordered_json& value) const {
+  if (path_.empty()) return;
+  write_file_atomically(path_, value.dump(2) + "\n");
+  std::printf("wrote %s\n", path_.c_str());
+}
+
+void ThreadsOption::add_to(CLI::App& app) {
+  app.add_option("--threads", threads_, "threads to use (default: OMP_NUM_THREADS, or all cores)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostThreads));
+}
+
+int ThreadsOption::apply() const {
+  const int threads = threads_ > 0 ? threads_ : default_threads();
+  at::set_num_threads(threads);
+  openblas_set_num_threads(threads);
+  return threads;
+}
+
+}  // namespace dp::cli

@@ -1,0 +1,126 @@
+// dp selfcheck: the operator and whole models against files of inputs and expected results.
+#include <ATen/ATen.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "tools/command.h"
+#include "tools/selfcheck.h"
+
+namespace dp::cli {
+namespace {
+namespace fs = std::filesystem;
+
+void print(const CheckResult& result) {
+  std::printf("%s %s: ", result.passed ? "PASS" : "FAIL", result.name.c_str());
+  if (!result.problem.empty()) {
+    std::printf("%s\n", result.problem.c_str());
+  } else {
+    const Deviation& worst = result.worst;
+    std::printf("largest %serror %.1e in %s of %s (tolerance %.0e)\n",
+                worst.relative ? "relative " : "", worst.error, worst.tensor.c_str(),
+                worst.method.c_str(), worst.tolerance);
+  }
+  std::fflush(stdout);
+}
+
+nlohmann::ordered_json to_json(const CheckResult& result) {
+  nlohmann::ordered_json json = {{"name", result.name},
+                                 {"status", result.passed ? "passed" : "failed"}};
+  if (!result.problem.empty()) {
+    json["problem"] = result.problem;
+  } else {
+    json["error"] = result.worst.error;  // null when infinite
+    json["tolerance"] = result.worst.tolerance;
+    json["tensor"] = result.worst.tensor;
+    json["implementation"] = result.worst.method;
+  }
+  return json;
+}
+
+std::vector<fs::path> list_fixtures(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    throw InputError("--fixtures: " + quote(folder.string()) + " is not a directory");
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& item : fs::directory_iterator(folder, error)) {
+    const std::string name = item.path().filename().string();
+    const bool is_op = name.starts_with("op_") && name.ends_with(".safetensors");
+    if (is_op || (name.starts_with("model_") && item.is_directory())) paths.push_back(item.path());
+  }
+  if (error)
+    throw InputError("--fixtures: cannot read " + quote(folder.string()) + ": " + error.message());
+  if (paths.empty())
+    throw InputError("--fixtures: " + quote(folder.string()) +
+                     " holds no op_*.safetensors and no model_*/");
+  std::ranges::sort(paths);
+  return paths;
+}
+
+int selfcheck(const std::string& folder, const JsonOption& json) {
+  const std::vector<fs::path> paths = list_fixtures(folder);
+  json.check();
+  size_t passed = 0;
+  auto files = nlohmann::ordered_json::array();
+  for (const fs::path& path : paths) {
+    const bool is_model = path.filename().string().starts_with("model_");
+    const CheckResult result = is_model ? check_model_directory(path) : check_operator_file(path);
+    print(result);
+    passed += result.passed;
+    files.push_back(to_json(result));
+  }
+  const size_t failed = paths.size() - passed;
+  json.write({{"passed", passed}, {"failed", failed}, {"files", files}});
+  std::printf("%zu passed, %zu failed\n", passed, failed);
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+
+CheckResult run_check(const fs::path& path, const std::function<Deviation()>& check) {
+  CheckResult result{.name = path.stem().string(), .passed = true, .worst = {}, .problem = {}};
+  try {
+    result.worst = check();
+  } catch (const InputError& error) {
+    result.problem = error.what();
+  } catch (const c10::Error& error) {
+    result.problem = path.string() + ": " + error.what_without_backtrace();
+  }
+  result.passed = result.problem.empty() && !result.worst.failed();
+  return result;
+}
+
+double absolute_error(const at::Tensor& got, const at::Tensor& want) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (got.sizes() != want.sizes()) return kInfinite;
+  if (want.numel() == 0) return 0;
+  const double error = (got.to(at::kDouble) - want.to(at::kDouble)).abs().max().item<double>();
+  return std::isfinite(error) ? error : kInfinite;
+}
+
+Run add_selfcheck(CLI::App& app) {
+  struct Options {
+    std::string folder;
+    JsonOption json;
+    ThreadsOption threads;
+  };
+  auto options = std::make_shared<Options>();
+  app.add_option("--fixtures", options->folder,
+                 "directory of op_*.safetensors and model_*/ to check")
+      ->type_name("DIR")
+      ->required();
+  options->json.add_to(app);
+  options->threads.add_to(app);
+  return [options] {
+    options->threads.apply();
+    return selfcheck(options->folder, options->json);
+  };
+}
+
+}  // namespace dp::cli

@@ -1,0 +1,133 @@
+// dp serve: completions over HTTP.
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "tools/command.h"
+#include "tools/tokenizer_option.h"
+#include "nn/pretrained.h"
+#include "serve/server.h"
+
+namespace dp::cli {
+namespace {
+
+struct ServeArguments {
+  std::string model, host = "127.0.0.1", key_file;
+  int port = 8080;
+  int64_t cache_mb = 256, body_mb = 8;
+  serve::ServerOptions server;
+  TokenizerOption tokenizer;
+  ThreadsOption threads;
+};
+
+// One line of a file, or an environment variable: neither shows up in a list of processes.
+std::string find_api_key(const std::string& file) {
+  if (file.empty()) {
+    const char* key = std::getenv("DP_API_KEY");
+    return key ? key : "";
+  }
+  std::ifstream stream(file);
+  std::string key;
+  std::getline(stream, key);
+  while (!key.empty() && std::isspace(static_cast<unsigned char>(key.back()))) key.pop_back();
+  if (key.empty())
+    throw InputError("--api-key-file: " + quote(file) + " has no key in its first line");
+  return key;
+}
+
+std::string name_of(const std::string& directory) {
+  const auto path = std::filesystem::absolute(directory).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+// Waits at most this long; 0 if none came.
+int next_signal(const sigset_t& signals, long milliseconds) {
+  const timespec most{milliseconds / 1000, milliseconds % 1000 * 1'000'000};
+  const int signal = sigtimedwait(&signals, nullptr, &most);
+  return signal > 0 ? signal : 0;
+}
+
+int run_server(const ServeArguments& arguments) {
+  serve::ServerOptions options = arguments.server;
+  options.api_key = find_api_key(arguments.key_file);
+  options.max_body_bytes = arguments.body_mb << 20;
+  options.engine.cache_bytes = static_cast<size_t>(arguments.cache_mb) << 20;
+  options.limits.choices = options.engine.most_rows;
+  options.engine.threads = arguments.threads.apply();
+  if (options.model_name.empty()) options.model_name = name_of(arguments.model);
+  const auto model = std::make_shared<const LanguageModel>(load_model(arguments.model));
+  const std::shared_ptr<const Tokenizer> tokenizer =
+      arguments.tokenizer.load(arguments.model, model->config());
+
+  sigset_t signals;  // of this thread alone: those started from here on have them blocked too
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  serve::Server server(model, tokenizer, options);
+  const int port = server.start(arguments.host, arguments.port);
+  const bool ipv6 = arguments.host.find(':') != std::string::npos;
+  std::printf("serving %s on http://%s%s%s:%d\n", options.model_name.c_str(), ipv6 ? "[" : "",
+              arguments.host.c_str(), ipv6 ? "]" : "", port);
+  std::fflush(stdout);
+  while (next_signal(signals, 1000) == 0) {
+  }
+  server.drain();
+  std::fprintf(stderr, "finishing %ld requests; a second signal ends them\n", server.running());
+  while (server.running() > 0) {
+    if (const int signal = next_signal(signals, 20)) {
+      std::fprintf(stderr, "ended with %ld requests unfinished\n", server.running());
+      std::fflush(stderr);
+      _exit(128 + signal);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+Run add_serve(CLI::App& app) {
+  auto options = std::make_shared<ServeArguments>();
+  serve::ServerOptions& server = options->server;
+  app.add_option("model", options->model, "a model directory")->type_name("DIR")->required();
+  const auto add = [&](const char* name, auto& value, const char* help, auto check) {
+    app.add_option(name, value, help)->check(check)->capture_default_str();
+  };
+  const auto from = [](int64_t least, int64_t most) { return CLI::Range(least, most); };
+  app.add_option("--host", options->host, "address to listen on; 0.0.0.0: all of this machine's")
+      ->capture_default_str();
+  add("--port", options->port, "port to listen on; 0: any that is free", CLI::Range(0, 65535));
+  app.add_option("--name", server.model_name,
+                 "what clients call the model (default: the directory's name)");
+  options->tokenizer.add_to(app);
+  app.add_flag("--bos", server.bos,
+               "put the tokenizer's first token before every prompt that is text");
+  app.add_option("--api-key-file", options->key_file,
+                 "a file whose first line clients must send as their key (or DP_API_KEY)")
+      ->type_name("FILE");
+  add("--max-sequences", server.engine.most_rows, "decoded together", from(1, 4096));
+  add("--max-queue", server.engine.most_waiting, "sequences that may wait; more get status 429",
+      from(0, 1 << 20));
+  add("--max-prompt", server.limits.prompt_tokens, "tokens of a prompt", from(1, 1 << 30));
+  add("--max-tokens", server.limits.max_tokens, "tokens of a continuation", from(1, 1 << 30));
+  add("--max-seconds", server.max_seconds, "time of a request, waiting included", from(1, 1 << 30));
+  add("--max-body-mb", options->body_mb, "size of a request", from(1, 1 << 10));
+  add("--max-connections", server.max_connections, "at a time; more get status 503", from(1, 900));
+  add("--receive-seconds", server.receive_seconds, "time for a request to arrive", from(1, 3600));
+  add("--cache-mb", options->cache_mb, "memory for states after the prompts seen last",
+      from(0, 1 << 20));
+  add("--prompt-tokens-per-step", server.engine.prompt_tokens,
+      "of new prompts, taken in between two tokens of the others", from(1, 1 << 16));
+  options->threads.add_to(app);
+  return [options] { return run_server(*options); };
+}
+
+}  // namespace dp::cli

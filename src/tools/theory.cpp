@@ -1,0 +1,184 @@
+// dp theory: the paper's claims, checked live.
+#include <ATen/ATen.h>
+
+#include <CLI/App.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/timer.h"
+#include "tools/command.h"
+#include "tools/verify_options.h"
+#include "nn/model_size.h"
+#include "report/theory_page.h"
+#include "theory/expressivity.h"
+#include "theory/verify.h"
+
+namespace dp::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kTheoryExplanation =
+    "For every entry of the paper's table: models are built from the proof, and their answers "
+    "compared with the group's\n"
+    "table or the automaton after every symbol. Then the claims about spectra and stability.\n"
+    "  ./dp theory --report theory.html\n"
+    "  ./dp theory --words all:6 --most-words 2000000 --random 1000x1000 --long 1000000   # "
+    "thorough: hours";
+
+struct TheoryOptions {
+  WordOptions words{.words = "all:3", .random = "4x200", .options = {}};
+  std::string dtype = "f32", only, page;
+  JsonOption json;
+  ThreadsOption threads;
+};
+
+struct Outcome {
+  bool right = false;
+  int64_t positions = 0;
+  std::string text;
+  ordered_json json;
+};
+
+// Weights as a file of that dtype would hold them.
+LanguageModel model_of(const theory::Compiled& compiled, bool bfloat16) {
+  LanguageModel model = compiled.model(bfloat16);
+  if (bfloat16)
+    for (const NamedParameter& named : model.parameters())
+      named.parameter->value = named.parameter->value.to(at::kBFloat16).to(at::kFloat);
+  return model;
+}
+
+Outcome check_model(const theory::Compiled& compiled, const TheoryOptions& options) {
+  const LanguageModel model = model_of(compiled, options.dtype == "bf16");
+  const ModelConfig& config = model.config();
+  const theory::VerifyResult result =
+      theory::verify(model, compiled.problem, options.words.options);
+  Outcome outcome;
+  outcome.right = !result.first_error;
+  outcome.positions = result.word_positions + result.random_positions + result.long_length;
+  const int64_t parameters = model_size(config).parameters();
+  outcome.text = std::to_string(config.num_hidden_layers) +
+                 (config.num_hidden_layers == 1 ? " layer, " : " layers, ") +
+                 std::to_string(parameters) + " parameters";
+  outcome.json = {
+      {"theorem", compiled.construction.theorem},
+      {"detail", compiled.construction.detail},
+      {"layers", config.num_hidden_layers},
+      {"num_householder", config.num_householder},
+      {"width", config.hidden_size},
+      {"parameters", parameters},
+      {"all_words", {{"length", result.words_length}, {"words", result.words}}},
+      {"random_words", result.random_words},
+      {"long", {{"length", options.words.options.long_length}, {"right", result.long_length}}}};
+  if (options.words.options.long_length > 0 &&
+      result.long_length < options.words.options.long_length)
+    outcome.text += ", one word right up to " + std::to_string(result.long_length);
+  return outcome;
+}
+
+// Its words are the same, but a long one takes the place of random ones only where there are none.
+Outcome check_products(const Automaton& automaton, const theory::VerifyOptions& words) {
+  const bool only_long = words.random_words == 0;
+  theory::Rwkv7CheckOptions check;
+  check.all_up_to = static_cast<int32_t>(words.all_words_up_to);
+  check.most_words = words.most_words;
+  check.random_words = static_cast<int32_t>(only_long ? words.long_length > 0 : words.random_words);
+  check.random_length = static_cast<int32_t>(only_long ? words.long_length : words.random_length);
+  const theory::Rwkv7Check result = theory::check_rwkv7(automaton, check);
+  return {result.wrong == 0,
+          result.compared,
+          "1 layer, a recurrence without a model around it",
+          {{"words", result.words}}};
+}
+
+int run_theory(TheoryOptions& options) {
+  options.words.parse();
+  options.json.check();
+  if (!options.page.empty()) require_writable(options.page);
+  options.threads.apply();
+  auto rows = ordered_json::array();
+  report::TheoryResults results;
+  int64_t wrong = 0, built = 0;
+  for (const theory::Expressed& entry : theory::expressivity_table()) {
+    bool any = false, all_right = true;
+    int64_t positions = 0, models = 0;
+    for (const theory::Example& example : entry.examples) {
+      const std::string full = entry.model + ": " + entry.claim + ": " + example.name;
+      if (full.find(options.only) == std::string::npos) continue;
+      if (!example.compile && options.dtype == "bf16") continue;  // it has no weights to round
+      if (!any)
+        std::printf("%s%s layer%s, %s: %s\n", built == 0 ? "" : "\n", entry.layers.c_str(),
+                    entry.layers == "1" ? "" : "s", entry.model.c_str(), entry.claim.c_str());
+      any = true;
+      const Timer timer;
+      Outcome outcome = example.compile ? check_model(example.compile(), options)
+                                        : check_products(example.rwkv7(), options.words.options);
+      std::printf("  %s %-58s %10ld positions  %s\n", outcome.right ? "✓" : "✗",
+                  example.name.c_str(), outcome.positions, outcome.text.c_str());
+      std::fflush(stdout);
+      ordered_json row = {{"claimed_layers", entry.layers}, {"model", entry.model},
+                          {"claim", entry.claim},           {"example", example.name},
+                          {"exact", outcome.right},         {"positions", outcome.positions},
+                          {"seconds", timer.seconds()}};
+      row.update(outcome.json);
+      rows.push_back(std::move(row));
+      all_right = all_right && outcome.right, wrong += !outcome.right;
+      positions += outcome.positions, ++models, ++built;
+    }
+    if (any)
+      results.claims.push_back(
+          {entry.layers + (entry.layers == "1" ? " layer, " : " layers, ") + entry.model + ": " +
+               entry.claim,
+           std::to_string(models) + " built, " + std::to_string(positions) + " answers compared",
+           all_right});
+  }
+  if (built == 0)
+    throw InputError("--only: no model's description contains " + quote(options.only));
+  ordered_json claims = ordered_json::array();
+  if (options.only.empty() || !options.page.empty()) {
+    std::printf("\nSpectra and stability\n");
+    report::TheoryResults spectra = report::theory_results();
+    for (const report::TheoryClaim& claim : spectra.claims) {
+      std::printf("  %s %s: %s\n", claim.holds ? "✓" : "✗", claim.claim.c_str(),
+                  claim.found.c_str());
+      claims.push_back({{"claim", claim.claim}, {"found", claim.found}, {"holds", claim.holds}});
+      wrong += !claim.holds;
+    }
+    std::swap(results.claims, spectra.claims);
+    spectra.claims.insert(spectra.claims.end(), results.claims.begin(), results.claims.end());
+    results = std::move(spectra);
+  }
+  std::printf("\n%ld examples built from proofs, %s\n", built,
+              wrong == 0 ? "everything holds" : (std::to_string(wrong) + " claims failed").c_str());
+  if (!options.page.empty()) {
+    report::write_theory_page(results, options.page);
+    std::printf("wrote %s: open it in a browser\n", options.page.c_str());
+  }
+  options.json.write({{"dtype", options.dtype}, {"models", rows}, {"claims", claims}});
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+Run add_theory(CLI::App& app) {
+  app.footer(kTheoryExplanation);
+  auto options = std::make_shared<TheoryOptions>();
+  options->words.options.long_length = 0, options->words.options.most_words = 20000;
+  options->words.add_to(app);
+  app.add_option("--only", options->only, "models whose description contains this text");
+  app.add_option("--dtype", options->dtype, "of the weights: f32 or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--report", options->page, "a page with charts of spectra and stability")
+      ->type_name("FILE.html");
+  options->json.add_to(app);
+  options->threads.add_to(app);
+  return [options] { return run_theory(*options); };
+}
+
+}  // namespace dp::cli

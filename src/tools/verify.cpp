@@ -1,0 +1,114 @@
+// dp verify: a model against the algebra itself.
+#include "theory/verify.h"
+
+#include <CLI/App.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "tools/command.h"
+#include "tools/problem_of.h"
+#include "tools/verify_options.h"
+#include "nn/pretrained.h"
+
+namespace dp::cli {
+namespace {
+
+constexpr const char* kVerifyExplanation =
+    "Compares the model's answer after every symbol with the group's table or the automaton: on "
+    "all words of a\n"
+    "length (which contain all shorter ones), on random words, and on one long random word. Exits "
+    "with code 1 at an error.\n"
+    "  ./dp compile group A5 --out models/a5\n"
+    "  ./dp verify models/a5 --words all:6 --random 1000x1000 --long 1000000";
+
+struct VerifyArguments {
+  std::string model;
+  WordOptions words;
+  JsonOption json;
+  ThreadsOption threads;
+};
+
+std::string name_of(const theory::Problem& problem, int64_t token) {
+  for (size_t i = 0; i < problem.state_tokens.size(); ++i)
+    if (problem.state_tokens[i] == token) return problem.automaton.state_names[i];
+  return "token " + std::to_string(token);
+}
+
+std::string describe(const theory::WrongAnswer& error, const theory::Problem& problem) {
+  std::string text = "first error: position " + std::to_string(error.position) + ", expected " +
+                     name_of(problem, error.expected) + ", answered " +
+                     name_of(problem, error.answered) + ", after";
+  if (static_cast<int64_t>(error.word.size()) < error.position) text += " ...";
+  for (const int32_t symbol : error.word)
+    text += " " + problem.automaton.alphabet[static_cast<size_t>(symbol)];
+  return error.word.empty() ? text + " nothing" : text;
+}
+
+int verify(VerifyArguments& arguments) {
+  arguments.words.parse();
+  theory::VerifyOptions& options = arguments.words.options;
+  arguments.json.check();
+  arguments.threads.apply();
+  const theory::Problem problem = problem_of(arguments.model);
+  const LanguageModel model = load_model(arguments.model);
+  theory::VerifyResult result;
+  {
+    std::optional<Progress> progress;
+    std::string shown;
+    options.progress = [&](const std::string& what, double share) {
+      if (what != shown) progress.emplace(what, 1000), shown = what;
+      progress->update(static_cast<int64_t>(share * 1000), "no error so far");
+    };
+    result = theory::verify(model, problem, options);
+  }
+
+  std::printf("%s, weights in %s\n", problem.name.c_str(), model.config().dtype.c_str());
+  if (options.all_words_up_to > 0)
+    std::printf("all words of %ld symbols: %ld words, %ld positions right\n", result.words_length,
+                result.words, result.word_positions);
+  if (options.random_words > 0)
+    std::printf("random words of %ld symbols: %ld words, %ld positions right\n",
+                options.random_length, result.random_words, result.random_positions);
+  if (options.long_length > 0)
+    std::printf("one random word: the first %ld of %ld positions right\n", result.long_length,
+                options.long_length);
+  std::printf("%s\n",
+              result.first_error ? describe(*result.first_error, problem).c_str() : "no error");
+  nlohmann::ordered_json json = {
+      {"problem", problem.name},
+      {"dtype", model.config().dtype},
+      {"all_words",
+       {{"length", result.words_length},
+        {"words", result.words},
+        {"positions", result.word_positions}}},
+      {"random",
+       {{"length", options.random_length},
+        {"words", result.random_words},
+        {"positions", result.random_positions}}},
+      {"long", {{"length", options.long_length}, {"right", result.long_length}}},
+      {"exact", !result.first_error}};
+  if (result.first_error) json["first_error"] = describe(*result.first_error, problem);
+  arguments.json.write(json);
+  return result.first_error ? 1 : 0;
+}
+
+}  // namespace
+
+Run add_verify(CLI::App& app) {
+  app.footer(kVerifyExplanation);
+  auto arguments = std::make_shared<VerifyArguments>();
+  app.add_option("model", arguments->model, "directory of a compiled or trained model")
+      ->type_name("DIR")
+      ->required();
+  arguments->words.add_to(app);
+  arguments->json.add_to(app);
+  arguments->threads.add_to(app);
+  return [arguments] { return verify(*arguments); };
+}
+
+}  // namespace dp::cli

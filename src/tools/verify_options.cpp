@@ -1,0 +1,58 @@
+#include "tools/verify_options.h"
+
+#include <charconv>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace dp::cli {
+namespace {
+
+int64_t parse_number(const std::string& text, const std::string& option, const std::string& value,
+                     const char* expected) {
+  int64_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0)
+    throw InputError(option + ": expected " + expected + ", got " + quote(value));
+  return number;
+}
+
+}  // namespace
+
+void WordOptions::parse() {
+  constexpr const char *kWords = "all:N, all words of N symbols, or none",
+                       *kRandom = "WORDSxLENGTH, or none";
+  options.all_words_up_to = 0, options.random_words = 0;
+  if (words != "none") {
+    if (!words.starts_with("all:"))
+      throw InputError(std::string("--words: expected ") + kWords + ", got " + quote(words));
+    options.all_words_up_to = parse_number(words.substr(4), "--words", words, kWords);
+  }
+  if (random != "none") {
+    const size_t x = random.find('x');
+    if (x == std::string::npos)
+      throw InputError(std::string("--random: expected ") + kRandom + ", got " + quote(random));
+    options.random_words = parse_number(random.substr(0, x), "--random", random, kRandom);
+    options.random_length = parse_number(random.substr(x + 1), "--random", random, kRandom);
+  }
+  if (options.all_words_up_to == 0 && options.random_words * options.random_length == 0 &&
+      options.long_length == 0)
+    throw InputError(
+        "--words, --random and --long leave no word to check, expected at least one of them");
+}
+
+void WordOptions::add_to(CLI::App& app) {
+  app.add_option("--words", words,
+                 "all:N: every word of N symbols, or of fewer as --most-words says")
+      ->capture_default_str();
+  app.add_option("--most-words", options.most_words, "most words that --words may be")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("--random", random, "WORDSxLENGTH")->capture_default_str();
+  app.add_option("--long", options.long_length, "symbols of one long word")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "of random words")->capture_default_str();
+}
+
+}  // namespace dp::cli
