@@ -80,7 +80,7 @@ class Training(unittest.TestCase):
         before = (self.whole / "run.json").read_bytes()
         result = subprocess.run(command(self.whole, "--resume", "--lr", "0.5"), capture_output=True, text=True)
         self.assertEqual(result.returncode, 2)
-        self.assertIn("training/learning_rate = 0.001, the options say 0.5", result.stderr)
+        self.assertIn("has --lr 0.001, the command line says 0.5; leave it out", result.stderr)
         self.assertEqual((self.whole / "run.json").read_bytes(), before)
         result = subprocess.run([DP, "train", "word-problem", "--resume", "--out", self.whole], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -53,17 +53,19 @@ std::string describe_stage(int64_t step, const StepReport& report) {
   return text;
 }
 
-// Options that would change a run midway are a mistake, not a wish.
-void expect_same_settings(const RunConfig& stored, const RunConfig& given,
-                          const std::filesystem::path& out) {
-  const auto before = nlohmann::json::parse(to_json(stored)).flatten(),
-             now = nlohmann::json::parse(to_json(given)).flatten();
-  for (const auto& [name, value] : now.items())
-    if (!before.contains(name) || before[name] != value)
-      throw InputError(c10::str("the run in ", quote(out.string()), " has ", name.substr(1), " = ",
-                                before.contains(name) ? before[name].dump() : "nothing",
-                                ", the options say ", value.dump(),
-                                "; leave them out to go on with it, or choose another --out"));
+// Settings that would change a run midway are refused.
+void expect_same_settings(const RunConfig& stored, const TrainOptions& options) {
+  RunConfig before = stored, now = stored;
+  RunConfig given = options.run;
+  const Settings wanted = run_settings(given), target = run_settings(now);
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (options.given.contains(wanted[i].option)) target[i].set(wanted[i].get());
+  const Settings old = run_settings(before);
+  for (size_t i = 0; i < old.size(); ++i)
+    if (old[i].get() != target[i].get())
+      throw InputError("the run in " + quote(options.out) + " has --" + old[i].option + " " +
+                       old[i].text() + ", the command line says " + target[i].text() +
+                       "; leave it out to go on with the run, or choose another --out");
 }
 
 // Version and build: all ranks must have the same.
@@ -95,7 +97,7 @@ std::string describe_ranks(const Trainer& trainer) {
 }
 
 int train(TrainOptions& options, World* world) {
-  const bool speaks = !world || world->rank() == 0;
+  const bool is_rank_zero = !world || world->rank() == 0;
   const std::filesystem::path out = options.out;
   if (options.resume && std::filesystem::exists(out / "run.json")) {
     const RunConfig stored = read_run_config(out);
@@ -103,14 +105,14 @@ int train(TrainOptions& options, World* world) {
       throw InputError("the run in " + quote(out.string()) + " is one of " +
                        task_name(stored.task) + ": go on with it by dp train " +
                        task_name(stored.task));
-    if (options.settings_given) expect_same_settings(stored, config_of(options), out);
+    expect_same_settings(stored, options);
     options.run = stored;
   } else {
-    options.run = config_of(options);
+    complete(options.run, options.given);
   }
   const int threads = options.threads.apply();
   const RunConfig& run = options.run;
-  if (speaks)
+  if (is_rank_zero)
     std::printf("%s with %s, %ld layer%s: %s parameters, %d threads, into %s\n",
                 describe_task(run.task).c_str(), model_name(run.model).c_str(),
                 run.model.num_hidden_layers, run.model.num_hidden_layers == 1 ? "" : "s",
@@ -127,7 +129,7 @@ int train(TrainOptions& options, World* world) {
     std::unique_ptr<Progress> progress;
     bool said_ranks = false;
     const auto watch = [&](const RunReport& report) {
-      if (!speaks) return !stop_training;
+      if (!is_rank_zero) return !stop_training;
       const TrainerProgress& p = report.trainer.progress();
       if (!progress)
         progress =
@@ -152,7 +154,7 @@ int train(TrainOptions& options, World* world) {
     const auto say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
     end = run_training(run, out, options.resume, watch, world, say);
   }
-  if (!speaks) return end == RunEnd::kStopped ? 130 : 0;
+  if (!is_rank_zero) return end == RunEnd::kStopped ? 130 : 0;
   if (end == RunEnd::kStopped) {
     std::printf("stopped; go on with: ./dp train %s --resume --out %s\n",
                 task_name(run.task).c_str(), out.c_str());
@@ -168,21 +170,15 @@ int train(TrainOptions& options, World* world) {
 
 Run add_train(CLI::App& app) {
   app.require_subcommand(1);
-  const std::pair<const char*, const char*> tasks[] = {
-      {"word-problem", "which element of a group is the product of all elements so far?"},
-      {"parity", "is the number of ones odd?"},
-      {"mod-arith", "what is 2+1-2*2-3 modulo 5?"},
-      {"mod-arith-brackets", "what is ((1-(-2))+((4)+3)) modulo 5?"},
-      {"text", "what is the next token of a text?"}};
   std::vector<std::pair<CLI::App*, std::shared_ptr<TrainOptions>>> all;
-  for (const auto& [name, help] : tasks) {
-    all.emplace_back(app.add_subcommand(name, help), std::make_shared<TrainOptions>());
-    add_train_options(*all.back().first, name, *all.back().second);
+  for (const TaskOptions& task : all_tasks()) {
+    all.emplace_back(app.add_subcommand(task_name(task), task_help(task)),
+                     std::make_shared<TrainOptions>());
+    add_train_options(*all.back().first, task, *all.back().second);
   }
   return [all] {
     for (const auto& [subcommand, options] : all) {
       if (!subcommand->parsed()) continue;
-      note_given(*subcommand, *options);
       const std::unique_ptr<World> world = make_world(options->rank_timeout);
       try {
         return train(*options, world.get());

@@ -50,6 +50,10 @@ std::string value_text(const SettingValue& value) {
 
 }  // namespace
 
+bool Setting::belongs_to(std::string_view model) const {
+  return owners.empty() || std::ranges::find(owners, model) != owners.end();
+}
+
 std::string Setting::expected() const {
   const SettingValue now = get();
   if (std::holds_alternative<bool>(now)) return "true or false";
@@ -186,6 +190,21 @@ Setting integers_setting(std::string option, std::string field, std::vector<int6
                          int64_t least, int64_t most, std::string help) {
   Setting setting = bound(std::move(option), std::move(field), value, std::move(help));
   setting.least = static_cast<double>(least), setting.most = static_cast<double>(most);
+  return setting;
+}
+
+Setting computed_setting(std::string option, std::string field, int64_t least, int64_t most,
+                         std::function<int64_t()> get, std::function<void(int64_t)> set,
+                         std::string help) {
+  Setting setting;
+  setting.option = std::move(option);
+  setting.field = std::move(field);
+  setting.help = std::move(help);
+  setting.least = static_cast<double>(least), setting.most = static_cast<double>(most);
+  setting.get = [get = std::move(get)] { return SettingValue(get()); };
+  setting.set = [set = std::move(set)](const SettingValue& value) {
+    set(std::get<int64_t>(value));
+  };
   return setting;
 }
 

@@ -25,6 +25,7 @@ struct Setting {
   bool added_later = false;          // JSON of older versions lacks it
   std::vector<std::string> owners;   // names of the models that have it; empty: all
 
+  bool belongs_to(std::string_view model) const;
   /// "an integer from 1 to 64", "true or false", "normal or paper".
   std::string expected() const;
   /// Checks and stores. The InputError begins with `where`, for example "--lr" or "run.json: field 'lr'".
@@ -50,6 +51,10 @@ Setting positive_setting(std::string option, std::string field, double& value, s
 Setting text_setting(std::string option, std::string field, std::string& value, std::string help);
 Setting integers_setting(std::string option, std::string field, std::vector<int64_t>& value,
                          int64_t least, int64_t most, std::string help);
+/// An integer kept in another form, which get and set translate.
+Setting computed_setting(std::string option, std::string field, int64_t least, int64_t most,
+                         std::function<int64_t()> get, std::function<void(int64_t)> set,
+                         std::string help);
 /// One of `choices`; get and set translate between them and whatever is stored.
 Setting choice_setting(std::string option, std::string field, std::vector<std::string> choices,
                        std::function<std::string()> get,

@@ -10,7 +10,6 @@ namespace {
 // The shortest text that reads back as the same number.
 std::string as_option(double value) { return nlohmann::json(value).dump(); }
 std::string as_option(int64_t value) { return std::to_string(value); }
-std::string as_option(uint64_t value) { return std::to_string(value); }
 
 }  // namespace
 
@@ -44,8 +43,10 @@ std::string train_command(const RunConfig& config, const std::string& out) {
   } else if (const auto* text = std::get_if<TextOptions>(&config.task)) {
     command += " --data " + shell_quote(text->data);
     if (text->reset_at_documents) command += " --reset-at-documents";
+  } else if (const auto* plain = std::get_if<ModularArithmeticOptions>(&config.task)) {
+    set("--min-length", plain->min_length);
   } else {
-    set("--min-length", std::get<ModularArithmeticOptions>(config.task).min_length);
+    set("--min-length", std::get<BracketsOptions>(config.task).min_length);
   }
   if (model_option(model) != "deltaproduct") command += " --model " + model_option(model);
   set("--num-householder", model.num_householder);

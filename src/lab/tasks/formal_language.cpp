@@ -29,4 +29,9 @@ void FormalLanguage::make_sequence(const SequenceKey& key, int64_t* tokens,
   write(symbols, key.split, tokens, targets);
 }
 
+Setting min_length_setting(int64_t& min_length, int64_t shortest) {
+  return integer_setting("min-length", "task.min_length", min_length, shortest, int64_t{1} << 20,
+                         "shortest training sequence; lengths are drawn from here to --length");
+}
+
 }  // namespace dp

@@ -40,4 +40,7 @@ class FormalLanguage : public SequenceTask {
   int64_t min_length_;
 };
 
+/// --min-length of the tasks above.
+Setting min_length_setting(int64_t& min_length, int64_t shortest);
+
 }  // namespace dp

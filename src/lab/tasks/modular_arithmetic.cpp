@@ -106,9 +106,21 @@ class Evaluator {
 
 }  // namespace
 
-ModularArithmetic::ModularArithmetic(const ModularArithmeticOptions& options)
+Settings ModularArithmeticOptions::settings() {
+  return {min_length_setting(min_length, ModularArithmetic::kShortest)};
+}
+
+std::shared_ptr<const Task> ModularArithmeticOptions::make_task() const {
+  return std::make_shared<ModularArithmetic>(*this, /*brackets=*/false);
+}
+
+std::shared_ptr<const Task> BracketsOptions::make_task() const {
+  return std::make_shared<ModularArithmetic>(*this, /*brackets=*/true);
+}
+
+ModularArithmetic::ModularArithmetic(const ModularArithmeticOptions& options, bool brackets)
     : FormalLanguage(options.min_length, kShortest),
-      brackets_(options.brackets),
+      brackets_(brackets),
       divided_from_(kShortest) {
   const auto count = brackets_ ? count_bracketed : count_plain;
   while (count(static_cast<size_t>(num_symbols(divided_from_))) < kSmallestDivided) ++divided_from_;

@@ -5,8 +5,22 @@
 namespace dp {
 
 struct ModularArithmeticOptions {
-  bool brackets = false;
+  static constexpr const char* kName = "mod-arith";
+  static constexpr const char* kHelp = "what is 2+1-2*2-3 modulo 5?";
+
   int64_t min_length = 3;  // of sequences to train with
+
+  Settings settings();
+  std::string describe() const { return kName; }
+  std::shared_ptr<const Task> make_task() const;
+};
+
+struct BracketsOptions : ModularArithmeticOptions {
+  static constexpr const char* kName = "mod-arith-brackets";
+  static constexpr const char* kHelp = "what is ((1-(-2))+((4)+3)) modulo 5?";
+
+  std::string describe() const { return kName; }
+  std::shared_ptr<const Task> make_task() const;
 };
 
 /// The length of the task counts the expression, '=' and the answer, which is no token but the target:
@@ -25,7 +39,7 @@ class ModularArithmetic final : public FormalLanguage {
   enum Token : int32_t { kPlus = kModulus, kMinus, kTimes, kEquals, kOpen, kClose };
 
   /// Throws InputError that names the option and its range.
-  explicit ModularArithmetic(const ModularArithmeticOptions& options);
+  ModularArithmetic(const ModularArithmeticOptions& options, bool brackets);
 
   int64_t pad() const override { return (brackets_ ? kClose : kEquals) + 1; }
   std::string token_name(int64_t token) const override;

@@ -110,7 +110,7 @@ TEST(ModularArithmetic, EvaluatesExpressions) {
 
 TEST(ModularArithmetic, AnswersAreRightAndLengthsAsAsked) {
   for (const bool brackets : {false, true}) {
-    const ModularArithmetic task({.brackets = brackets});
+    const ModularArithmetic task({}, brackets);
     EXPECT_EQ(task.vocab_size(), brackets ? 12 : 10) << "as in the paper";
     EXPECT_EQ(task.chance(), 0.2);
     for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
@@ -130,7 +130,7 @@ TEST(ModularArithmetic, AnswersAreRightAndLengthsAsAsked) {
 }
 
 TEST(ModularArithmetic, DigitsAndOperatorsAreUniform) {
-  const ModularArithmetic task({});
+  const ModularArithmetic task({}, false);
   std::map<char, double> digits, operators;
   std::map<size_t, double> lengths;
   for (const Question& question : questions(task, task.batch(Split::kTrain, 0, 0, 19'000, 40))) {
@@ -153,7 +153,7 @@ TEST(ModularArithmetic, DigitsAndOperatorsAreUniform) {
 }
 
 TEST(ModularArithmetic, BracketsFollowTheGrammar) {
-  const ModularArithmetic task({.brackets = true});
+  const ModularArithmetic task({}, true);
   const auto texts = [&](int64_t length) {
     std::map<std::string, double> counts;
     for (const Question& question :
@@ -182,7 +182,7 @@ TEST(ModularArithmetic, BracketsFollowTheGrammar) {
 
 TEST(ModularArithmetic, SplitsShareNoSequence) {
   for (const bool brackets : {false, true}) {
-    const ModularArithmetic task({.brackets = brackets});
+    const ModularArithmetic task({}, brackets);
     // 5 * 15^3 and 6900 expressions; 5 * 15^2 and 2475 are too few.
     const int64_t length = brackets ? 12 : 9;
     EXPECT_TRUE(task.splits_are_disjoint(length));
@@ -200,14 +200,14 @@ TEST(ModularArithmetic, SplitsShareNoSequence) {
 // What runs are reproduced from: these must never change.
 TEST(ModularArithmetic, SameBatchForever) {
   for (const bool brackets : {false, true}) {
-    const ModularArithmetic task({.brackets = brackets});
+    const ModularArithmetic task({}, brackets);
     const Question first = questions(task, task.batch(Split::kTrain, 3, 5, 2, 20))[0];
     EXPECT_EQ(first.text, brackets ? "((0+(4-0))+-3)" : "4+0-4*2-2-1-0");
   }
 }
 
 TEST(ModularArithmetic, BatchesAreAFunctionOfTheirArguments) {
-  const ModularArithmetic task({.brackets = true}), again({.brackets = true});
+  const ModularArithmetic task({}, true), again({}, true);
   const auto tokens = [&](Split split, uint64_t seed, uint64_t index) {
     return task.batch(split, seed, index, 4, 30).tokens;
   };
@@ -220,8 +220,8 @@ TEST(ModularArithmetic, BatchesAreAFunctionOfTheirArguments) {
 }
 
 TEST(ModularArithmetic, RefusesBadOptions) {
-  EXPECT_THROW(ModularArithmetic({.min_length = 2}), InputError);
-  EXPECT_THROW(ModularArithmetic({}).batch(Split::kTest, 0, 0, 1, 2), c10::ValueError);
+  EXPECT_THROW(ModularArithmetic({.min_length = 2}, false), InputError);
+  EXPECT_THROW(ModularArithmetic({}, false).batch(Split::kTest, 0, 0, 1, 2), c10::ValueError);
 }
 
 TEST(TaskOptions, HaveNames) {

@@ -2,6 +2,19 @@
 
 namespace dp {
 
+Settings ParityOptions::settings() {
+  return {min_length_setting(min_length, 1),
+          choice_setting(
+              "answers", "task.answers", {"end", "every"},
+              [this]() -> std::string { return every_token ? "every" : "end"; },
+              [this](const std::string& value) { every_token = value == "every"; },
+              "ask in training at the end only, as tests do, or at every token")};
+}
+
+std::shared_ptr<const Task> ParityOptions::make_task() const {
+  return std::make_shared<Parity>(*this);
+}
+
 std::string Parity::token_name(int64_t token) const {
   return token == pad() ? "PAD" : std::to_string(token);
 }

@@ -5,8 +5,15 @@
 namespace dp {
 
 struct ParityOptions {
+  static constexpr const char* kName = "parity";
+  static constexpr const char* kHelp = "is the number of ones odd?";
+
   int64_t min_length = 3;    // of sequences to train with
   bool every_token = false;  // ask at every token of these, not only at the last
+
+  Settings settings();
+  std::string describe() const { return kName; }
+  std::shared_ptr<const Task> make_task() const;
 };
 
 /// L bits, each 0 or 1 with equal probability; L is the length of the task.

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <memory>
 
+#include "base/setting.h"
 #include "tasks/random_stream.h"
 
 namespace dp {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "tasks/modular_arithmetic.h"
 #include "tasks/parity.h"
@@ -11,11 +12,19 @@
 
 namespace dp {
 
-using TaskOptions =
-    std::variant<WordProblemOptions, ParityOptions, ModularArithmeticOptions, TextOptions>;
+/// A new task adds its options here. They have kName and kHelp, settings() bound to them, describe() for people, and
+/// make_task(), which throws InputError that names the option and its range.
+using TaskOptions = std::variant<WordProblemOptions, ParityOptions, ModularArithmeticOptions,
+                                 BracketsOptions, TextOptions>;
 
-/// "word-problem", "parity", "mod-arith", "mod-arith-brackets", "text".
+/// Of every task, its default options.
+const std::vector<TaskOptions>& all_tasks();
+
 std::string task_name(const TaskOptions& options);
+/// One line of help.
+std::string task_help(const TaskOptions& options);
+/// Bound to `options`.
+Settings task_settings(TaskOptions& options);
 /// With default options. Throws InputError for an unknown name, which begins with `origin`.
 TaskOptions task_of_name(const std::string& name, const std::string& origin);
 /// For people: the group of a word problem, otherwise the name.

@@ -21,6 +21,17 @@ std::shared_ptr<const TokenDataset> open_split(const fs::path& data, const char*
 
 }  // namespace
 
+Settings TextOptions::settings() {
+  return {text_setting("data", "task.data", data, "directory made by dp data prepare --validation"),
+          flag_setting("reset-at-documents", "task.reset_at_documents", reset_at_documents,
+                       "begin each document with an empty state; otherwise it is carried from one "
+                       "to the next within a sequence")};
+}
+
+std::shared_ptr<const Task> TextOptions::make_task() const {
+  return std::make_shared<Text>(*this);
+}
+
 Text::Text(TextOptions options)
     : options_(std::move(options)),
       train_(open_split(options_.data, "train")),

@@ -9,8 +9,15 @@
 namespace dp {
 
 struct TextOptions {
+  static constexpr const char* kName = "text";
+  static constexpr const char* kHelp = "what is the next token of a text?";
+
   std::string data;                 // a directory of datasets train/ and validation/
   bool reset_at_documents = false;  // otherwise the state is carried from one to the next
+
+  Settings settings();
+  std::string describe() const { return kName; }
+  std::shared_ptr<const Task> make_task() const;
 };
 
 /// Sequences are windows of the stream of all documents, each once in an epoch and in a random order of the seed

@@ -37,6 +37,21 @@ std::vector<int32_t> generators_first(const FiniteGroup& group, std::vector<int3
 
 }  // namespace
 
+Settings WordProblemOptions::settings() {
+  return {text_setting("group", "task.group", group, "S3, A5, Z7, D4, S3xZ2, ..."),
+          integer_setting("max-moved", "task.max_moved", max_moved, 0, 1 << 20,
+                          "input only permutations that move at most so many points; 0: all"),
+          integer_setting("tokens-per-element", "task.tokens_per_element", tokens_per_element, 1,
+                          kMaxTokensPerElement, "spread each element over so many tokens"),
+          flag_setting("most-moved-first", "task.most_moved_first", most_moved_first,
+                       "--curriculum-letters begins with the elements that move the most points, "
+                       "not the fewest")};
+}
+
+std::shared_ptr<const Task> WordProblemOptions::make_task() const {
+  return std::make_shared<WordProblem>(*this);
+}
+
 WordProblem::WordProblem(const WordProblemOptions& options)
     : options_(options), group_(FiniteGroup::parse(options.group)) {
   if (options.tokens_per_element < 1 || options.tokens_per_element > kMaxTokensPerElement)

@@ -11,10 +11,18 @@
 namespace dp {
 
 struct WordProblemOptions {
+  static constexpr const char* kName = "word-problem";
+  static constexpr const char* kHelp =
+      "which element of a group is the product of all elements so far?";
+
   std::string group = "S3";  // as FiniteGroup::parse has it
   int64_t max_moved = 0;     // input only permutations that move at most so many points; 0: all
   int64_t tokens_per_element = 1;  // P, see below
   bool most_moved_first = false;   // order of the letters, see WordProblem::letters()
+
+  Settings settings();
+  std::string describe() const { return group; }
+  std::shared_ptr<const Task> make_task() const;
 };
 
 /// Input x_1 .. x_L, each drawn from the alphabet with equal probability; targets y_t = x_t * y_{t-1}

@@ -151,7 +151,7 @@ std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& tra
   if (lengths.empty()) lengths = {config.training.length};
   EvaluationOptions options;
   options.split = Split::kValidation;
-  options.seed = config.training.seed;
+  options.seed = static_cast<uint64_t>(config.training.seed);
   options.sequences = config.eval_sequences;
   options.world = trainer.world();
   if (trainer.task().judged_by_loss())

@@ -1,11 +1,13 @@
 // Settings of a run as JSON.
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "train/run.h"
+#include "train/run_settings.h"
 
 namespace dp {
 
@@ -13,130 +15,54 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// field(name, value) of every option that the task has.
-template <class Options, class Field>
-void each_task_option(Options& options, const Field& field) {
-  if (auto* word = std::get_if<WordProblemOptions>(&options)) {
-    field("group", word->group);
-    field("max_moved", word->max_moved);
-    field("tokens_per_element", word->tokens_per_element);
-    field("most_moved_first", word->most_moved_first);
-  } else if (auto* parity = std::get_if<ParityOptions>(&options)) {
-    field("min_length", parity->min_length);
-    field("every_token", parity->every_token);
-  } else if (auto* text = std::get_if<TextOptions>(&options)) {
-    field("data", text->data);
-    field("reset_at_documents", text->reset_at_documents);
-  } else {
-    field("min_length", std::get<ModularArithmeticOptions>(options).min_length);
-  }
+// training.learning_rate as /training/learning_rate.
+ordered_json::json_pointer pointer(const std::string& field) {
+  std::string path = "/" + field;
+  std::ranges::replace(path, '.', '/');
+  return ordered_json::json_pointer(path);
 }
 
-ordered_json task_json(const TaskOptions& options) {
-  ordered_json json = {{"name", task_name(options)}};
-  each_task_option(options, [&](const char* name, const auto& value) { json[name] = value; });
-  return json;
+// Fields that older versions called or kept otherwise.
+void upgrade(ordered_json& json) {
+  ordered_json& task = json["task"];
+  if (task.is_object() && task.contains("every_token") && task["every_token"].is_boolean())
+    task["answers"] = task["every_token"].get<bool>() ? "every" : "end";
 }
 
 }  // namespace
 
 std::string to_json(const RunConfig& config) {
-  const TrainerOptions& t = config.training;
-  const ordered_json json = {
-      {"task", task_json(config.task)},
-      {"model", ordered_json::parse(to_json(config.model))},
-      {"training",
-       {{"steps", t.schedule.total_steps},
-        {"batch_size", t.batch_size},
-        {"length", t.length},
-        {"accumulation", t.accumulation},
-        {"recompute", t.recompute},
-        {"learning_rate", t.schedule.peak},
-        {"min_learning_rate", t.schedule.minimum},
-        {"warmup_steps", t.schedule.warmup_steps},
-        {"weight_decay", t.optimiser.weight_decay},
-        {"beta1", t.optimiser.beta1},
-        {"beta2", t.optimiser.beta2},
-        {"eps", t.optimiser.eps},
-        {"label_smoothing", t.label_smoothing},
-        {"clip_norm", t.clip_norm},
-        {"curriculum_first_length", t.curriculum.first_length},
-        {"curriculum_first_letters", t.curriculum.first_letters},
-        {"curriculum_letters_length", t.curriculum.letters_length},
-        {"curriculum_loss_below", t.curriculum.loss_below},
-        {"curriculum_window", t.curriculum.window},
-        {"curriculum_most_steps", t.curriculum.most_steps},
-        {"init", t.init == InitScheme::kPaper ? "paper" : "normal"},
-        {"seed", t.seed}}},
-      {"evaluation",
-       {{"lengths", config.eval_lengths},
-        {"every", config.eval_every},
-        {"sequences", config.eval_sequences},
-        {"stop_at", config.stop_at}}},
-      {"checkpoints", {{"every", config.checkpoint_every}, {"keep", config.keep_checkpoints}}}};
+  RunConfig run = config;
+  ordered_json json = {{"task", {{"name", task_name(run.task)}}},
+                       {"model", ordered_json::parse(to_json(run.model))}};
+  for (const Setting& setting : run_settings(run))
+    if (!setting.field.empty()) json[pointer(setting.field)] = setting.to_json();
   return json.dump(2) + "\n";
 }
 
 RunConfig parse_run_config(const std::string& text, const std::string& file) {
-  const ordered_json json = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ordered_json json = ordered_json(parse_json(text, file, "the settings of a run"));
   if (!json.is_object())
-    throw InputError(file + ": not valid JSON, expected the settings of a run");
-  RunConfig config;
-  std::string field;
-  const auto take = [&](const char* part, const char* name, auto& value) {
-    field = std::string(part) + "." + name;
-    json.at(part).at(name).get_to(value);
-  };
-  try {
-    std::string name;
-    take("task", "name", name);
-    config.task = task_of_name(name, file);
-    each_task_option(config.task,
-                     [&](const char* option, auto& value) { take("task", option, value); });
-    field = "model";
-    config.model = parse_model_config(json.at("model").dump(), file + ", model");
-    TrainerOptions& t = config.training;
-    take("training", "steps", t.schedule.total_steps);
-    take("training", "batch_size", t.batch_size);
-    take("training", "length", t.length);
-    take("training", "accumulation", t.accumulation);
-    if (json.at("training").contains("recompute"))  // runs of older versions have none
-      take("training", "recompute", t.recompute);
-    take("training", "learning_rate", t.schedule.peak);
-    take("training", "min_learning_rate", t.schedule.minimum);
-    take("training", "warmup_steps", t.schedule.warmup_steps);
-    take("training", "weight_decay", t.optimiser.weight_decay);
-    take("training", "beta1", t.optimiser.beta1);
-    take("training", "beta2", t.optimiser.beta2);
-    take("training", "eps", t.optimiser.eps);
-    take("training", "label_smoothing", t.label_smoothing);
-    take("training", "clip_norm", t.clip_norm);
-    take("training", "curriculum_first_length", t.curriculum.first_length);
-    take("training", "curriculum_first_letters", t.curriculum.first_letters);
-    take("training", "curriculum_letters_length", t.curriculum.letters_length);
-    take("training", "curriculum_loss_below", t.curriculum.loss_below);
-    take("training", "curriculum_window", t.curriculum.window);
-    if (json.at("training").contains("curriculum_most_steps"))  // runs of older versions have none
-      take("training", "curriculum_most_steps", t.curriculum.most_steps);
-    if (json.at("training").contains("init")) {  // runs of older versions have none
-      std::string init;
-      take("training", "init", init);
-      if (init != "normal" && init != "paper")
-        throw InputError(file + ": field 'training.init' must be normal or paper, found " +
-                         quote(init));
-      t.init = init == "paper" ? InitScheme::kPaper : InitScheme::kNormal;
-    }
-    take("training", "seed", t.seed);
-    take("evaluation", "lengths", config.eval_lengths);
-    take("evaluation", "every", config.eval_every);
-    take("evaluation", "sequences", config.eval_sequences);
-    take("evaluation", "stop_at", config.stop_at);
-    take("checkpoints", "every", config.checkpoint_every);
-    take("checkpoints", "keep", config.keep_checkpoints);
-  } catch (const ordered_json::exception&) {
-    throw InputError(file + ": field " + quote(field) + " is missing or of another type");
+    throw InputError(file + ": expected a JSON object, the settings of a run");
+  const ordered_json::json_pointer name("/task/name"), model("/model");
+  if (!json.contains(name) || !json[name].is_string())
+    throw InputError(file + ": field 'task.name' is missing, expected the name of a task");
+  RunConfig run;
+  run.task = task_of_name(json[name].get<std::string>(), file);
+  if (!json.contains(model))
+    throw InputError(file + ": field 'model' is missing, expected the config.json of a model");
+  upgrade(json);
+  run.model = parse_model_config(json[model].dump(), file + ", model");
+  for (const Setting& setting : run_settings(run)) {
+    if (setting.field.empty()) continue;
+    const ordered_json::json_pointer place = pointer(setting.field);
+    if (json.contains(place))
+      setting.assign_json(json[place], file + ": field " + quote(setting.field));
+    else if (!setting.added_later)
+      throw InputError(file + ": field " + quote(setting.field) + " is missing, expected " +
+                       setting.expected());
   }
-  return config;
+  return run;
 }
 
 RunConfig read_run_config(const std::filesystem::path& directory) {
@@ -144,7 +70,7 @@ RunConfig read_run_config(const std::filesystem::path& directory) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream)
     throw InputError(quote(directory.string()) +
-                     " is no training run: expected a directory with a run.json");
+                     " is not a training run: expected a directory with a run.json");
   std::ostringstream text;
   text << stream.rdbuf();
   return parse_run_config(text.str(), file.string());

@@ -9,13 +9,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "tasks/task_options.h"
+#include "train/run_settings.h"
 
 namespace dp {
 namespace {
 
 using nlohmann::json;
-using Settings = std::map<std::string, json>;
+using Values = std::map<std::string, json>;  // by option
 
 constexpr size_t kMostRuns = 100000;
 
@@ -35,8 +35,10 @@ class Reader {
   }
 
   void check_value(const std::string& field, const json& value) const {
-    if (!value.is_string() && !value.is_number() && !value.is_boolean())
-      fail(field, "a text, a number, true or false");
+    const bool list = value.is_array() && !value.empty() &&
+                      std::ranges::all_of(value, [](const json& x) { return x.is_number(); });
+    if (!value.is_string() && !value.is_number() && !value.is_boolean() && !list)
+      fail(field, "a text, a number, a list of numbers, true or false");
   }
 
  private:
@@ -44,11 +46,53 @@ class Reader {
 };
 
 std::string to_text(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string text;
+  for (const json& x : value) text += (text.empty() ? "" : ",") + x.dump();
+  return text;
+}
+
+// The options of one run, each checked as dp train does. Options of `base` that the run's model does not have are left
+// out: a base serves several models.
+std::vector<std::pair<std::string, std::string>> checked_options(const TaskOptions& task,
+                                                                 Values values,
+                                                                 const std::set<std::string>& base,
+                                                                 const std::string& origin) {
+  RunConfig run;
+  run.task = task;
+  set_defaults(run);
+  const Values::const_iterator named = values.find("model");
+  const std::string model = named == values.end() ? "deltaproduct" : to_text(named->second);
+  std::vector<std::pair<std::string, std::string>> options;
+  std::set<std::string> given;
+  std::vector<std::string> known;
+  for (const Setting& setting : run_settings(run)) {
+    known.push_back(setting.option);
+    const auto found = values.find(setting.option);
+    if (found == values.end()) continue;
+    const std::string where = origin + ": option " + quote(setting.option);
+    if (!base.contains(setting.option) || setting.belongs_to(model)) {
+      if (found->second.is_string())
+        setting.assign_text(found->second.get<std::string>(), where);
+      else
+        setting.assign_json(found->second, where);
+      given.insert(setting.option);
+      options.emplace_back(setting.option, setting.text());
+    }
+    values.erase(found);
+  }
+  if (!values.empty()) {
+    const std::string name = values.begin()->first, like = closest(name, known);
+    throw InputError(origin + ": " + quote(name) + " is not an option of dp train " +
+                     task_name(task) + (like.empty() ? "" : "; did you mean " + quote(like) + "?"));
+  }
+  check_given(run, given, origin);
+  return options;
 }
 
 // A name for a directory: what could be taken for a path is replaced.
-std::string run_name(const std::set<std::string>& varying, const Settings& settings) {
+std::string run_name(const std::set<std::string>& varying, const Values& settings) {
   std::string name;
   for (const std::string& option : varying)
     if (const auto found = settings.find(option); found != settings.end())
@@ -58,7 +102,7 @@ std::string run_name(const std::set<std::string>& varying, const Settings& setti
   return name.empty() ? "run" : name;
 }
 
-bool matches(const json& match, const Settings& settings) {
+bool matches(const json& match, const Values& settings) {
   return std::ranges::all_of(match.items(), [&](const auto& item) {
     const auto found = settings.find(item.key());
     if (found == settings.end() && item.key() != "model") return false;
@@ -69,15 +113,15 @@ bool matches(const json& match, const Settings& settings) {
 }
 
 // Every combination of what `all` has with one entry of the grid. Options that it sets go to `varying`.
-std::vector<Settings> with_grid_entry(const Reader& reader, const std::string& entry,
-                                      const json& values, const std::vector<Settings>& all,
+std::vector<Values> with_grid_entry(const Reader& reader, const std::string& entry,
+                                      const json& values, const std::vector<Values>& all,
                                       std::set<std::string>& varying) {
   const std::string field = "grid." + entry;
   if (!values.is_array() || values.empty()) reader.fail(field, "a list of values");
-  std::vector<Settings> next;
-  for (const Settings& settings : all) {
+  std::vector<Values> next;
+  for (const Values& settings : all) {
     for (const json& value : values) {
-      Settings& run = next.emplace_back(settings);
+      Values& run = next.emplace_back(settings);
       const json set = value.is_object() ? value : json{{entry, value}};
       for (const auto& [option, one] : set.items()) {
         reader.check_value(value.is_object() ? field + "." + option : field, one);
@@ -105,10 +149,12 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
   const json base = reader.object(object, "base"), grid = reader.object(object, "grid");
   const json task = object.value("task", json("word-problem"));
   if (!task.is_string()) reader.fail("task", "the name of a task");
-  std::vector<Settings> all = {{{"task", task}}};
+  std::vector<Values> all = {{{"task", task}}};
+  std::set<std::string> from_base;
   for (const auto& [option, value] : base.items()) {
     reader.check_value("base." + option, value);
     all[0][option] = value;
+    from_base.insert(option);
   }
   std::set<std::string> varying;
   for (const auto& [entry, values] : grid.items())
@@ -116,8 +162,10 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
   const json overrides = object.value("overrides", json::array());
   if (!overrides.is_array()) reader.fail("overrides", "a list");
   std::set<std::string> names;
-  for (Settings& settings : all) {
+  for (Values& settings : all) {
     const std::string name = run_name(varying, settings);
+    std::set<std::string> only_base = from_base;
+    for (const std::string& option : varying) only_base.erase(option);
     for (const json& rule : overrides) {
       if (!rule.is_object()) reader.fail("overrides", "a list of objects with match and set");
       if (!matches(reader.object(rule, "match"), settings)) continue;
@@ -125,15 +173,18 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
       for (const auto& [option, value] : changes.items()) {
         reader.check_value("overrides.set." + option, value);
         settings[option] = value;
+        only_base.erase(option);
       }
     }
     if (!names.insert(name).second)
       reader.fail("grid", "without repetitions: two runs would be called " + quote(name));
     SweepRun& run = sweep.runs.emplace_back();
     run.name = name;
-    run.task = task_name(task_of_name(to_text(settings.at("task")), file));
+    const TaskOptions task_options = task_of_name(to_text(settings.at("task")), file);
+    run.task = task_name(task_options);
     settings.erase("task");
-    for (const auto& [option, value] : settings) run.options.emplace_back(option, to_text(value));
+    run.options =
+        checked_options(task_options, settings, only_base, file + ", run " + quote(name));
   }
   const json evaluate = reader.object(object, "evaluate");
   try {

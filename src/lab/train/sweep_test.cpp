@@ -69,6 +69,16 @@ TEST(Sweep, TasksAndModelsVary) {
   EXPECT_EQ(parse_sweep("{}", "f").runs[0].task, "word-problem");
 }
 
+TEST(Sweep, BaseServesSeveralModels) {
+  const Sweep sweep = parse_sweep(R"({
+    "base": {"heads": 4, "eval-lengths": [128, 512]},
+    "grid": {"model": ["deltaproduct", "mamba"]}})",
+                                  "f");
+  EXPECT_EQ(option(sweep.runs[0], "heads"), "4");
+  EXPECT_EQ(option(sweep.runs[1], "heads"), "") << "mamba has none";
+  EXPECT_EQ(option(sweep.runs[1], "eval-lengths"), "128,512");
+}
+
 TEST(Sweep, NamesAreNoPaths) {
   const Sweep sweep = parse_sweep(R"({"grid": {"group": ["../x"]}})", "f");
   EXPECT_EQ(sweep.runs[0].name, "group=.._x");
@@ -87,10 +97,21 @@ TEST(Sweep, RefusesWrongFieldsByName) {
             "f.json: field 'grid.group' must be a list of values");
   EXPECT_EQ(error_of(R"({"grid": {"group": []}})"),
             "f.json: field 'grid.group' must be a list of values");
+  EXPECT_EQ(error_of(R"({"base": {"lr": null}})"),
+            "f.json: field 'base.lr' must be a text, a number, a list of numbers, true or false");
+  EXPECT_EQ(error_of(R"({"grid": {"row": [{"lr": {}}]}})"),
+            "f.json: field 'grid.row.lr' must be a text, a number, a list of numbers, true or false");
   EXPECT_EQ(error_of(R"({"base": {"lr": [1]}})"),
-            "f.json: field 'base.lr' must be a text, a number, true or false");
-  EXPECT_EQ(error_of(R"({"grid": {"row": [{"lr": [1]}]}})"),
-            "f.json: field 'grid.row.lr' must be a text, a number, true or false");
+            "f.json, run 'run': option 'lr' is '[1]', expected a number above 0");
+  EXPECT_EQ(error_of(R"({"grid": {"seed": [0, -1]}})"),
+            "f.json, run 'seed=-1': option 'seed' is -1, expected an integer from 0 to "
+            "9007199254740992");
+  EXPECT_EQ(error_of(R"({"base": {"num-housholder": 2}})"),
+            "f.json, run 'run': 'num-housholder' is not an option of dp train word-problem; did you "
+            "mean 'num-householder'?");
+  EXPECT_EQ(error_of(R"({"grid": {"row": [{"model": "mamba", "num-householder": 2}]}})"),
+            "f.json, run 'model=mamba,num-householder=2': num-householder means nothing to the "
+            "model mamba, expected it only with deltaproduct or rwkv7");
   EXPECT_EQ(error_of(R"({"grid": {"seed": [1, 1]}})"),
             "f.json: field 'grid' must be without repetitions: two runs would be called 'seed=1'");
   EXPECT_EQ(error_of(R"({"grid": {"task": ["parity", "arithmetic"]}})"),

@@ -25,7 +25,7 @@ constexpr const char *kOptimiserFile = "optimiser.safetensors", *kProgressFile =
 
 LanguageModel fresh_model(const ModelConfig& config, const TrainerOptions& options) {
   LanguageModel model(config);
-  initialise(model, options.seed, options.init);
+  initialise(model, static_cast<uint64_t>(options.seed), options.init);
   make_trainable(model);
   return model;
 }
@@ -77,7 +77,8 @@ Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
   } else {
     optimiser_ = std::make_unique<AdamW>(groups, options_.optimiser);
   }
-  batches_ = std::make_unique<Prefetcher>(task_, Split::kTrain, options_.seed, 2,
+  batches_ = std::make_unique<Prefetcher>(task_, Split::kTrain,
+                                          static_cast<uint64_t>(options_.seed), 2,
                                           world_ ? Share{world_->rank(), world_->size()} : Share{});
   progress_.length = first_length();
   const int64_t letters = options_.curriculum.first_letters;

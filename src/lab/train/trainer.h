@@ -38,7 +38,7 @@ struct TrainerOptions {
   bool recompute = false;    // activations, in the backward pass: less memory, more time
   Curriculum curriculum;
   InitScheme init = InitScheme::kNormal;
-  uint64_t seed = 0;  // of the weights and of the data
+  int64_t seed = 0;  // of the weights and of the data, not negative
 };
 
 /// Where a run stands. With the weights and the optimiser's state, all that the next step depends on.
