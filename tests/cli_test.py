@@ -399,7 +399,7 @@ class Languages(Case):
         self.assertIn("mean scaled accuracy", printed)
         run = self.folder / "run"
         settings = json.loads((run / "run.json").read_text())
-        self.assertEqual(settings["task"], {"name": "parity", "min_length": 3, "every_token": True})
+        self.assertEqual(settings["task"], {"name": "parity", "min_length": 3, "answers": "every"})
         self.assertEqual(settings["model"]["model_type"], "delta_net")
         self.assertEqual((settings["model"]["num_householder"], settings["model"]["vocab_size"]), (1, 3))
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -463,7 +463,7 @@ class Languages(Case):
 
     def test_bad_options(self):
         for arguments, texts in [(["parity", "--model", "lstm"], ["--model", "lstm"]),
-                                 (["parity", "--model", "delta-net", "--num-householder", 2], ["num_householder is 2, expected 1"]),
+                                 (["parity", "--model", "delta-net", "--num-householder", 2], ["num-householder means nothing to the model delta-net"]),
                                  (["parity", "--group", "S3"], ["unknown option '--group' for 'dp train parity'"]),
                                  (["mod-arith", "--answers", "every"], ["unknown option '--answers'"]),
                                  (["mod-arith", "--min-length", 2], ["--min-length"]),

@@ -144,8 +144,15 @@ class Sweep(unittest.TestCase):
         plan["base"]["hidden"] = -1
         (folder / "wrong.json").write_text(json.dumps(plan))
         result = subprocess.run([DP, "sweep", folder / "wrong.json"], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("option 'hidden' is -1, expected an integer from 1 to 65536", result.stderr)
+        self.assertFalse((folder / "wrong").exists(), "nothing starts before all options are checked")
+
+        plan["base"]["hidden"], plan["base"]["group"] = 8, "S99"
+        (folder / "failing.json").write_text(json.dumps(plan))
+        result = subprocess.run([DP, "sweep", folder / "failing.json"], capture_output=True, text=True)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("--hidden", result.stderr)
+        self.assertIn("S99", result.stderr)
 
 
 unittest.main()
