@@ -2,10 +2,11 @@
 // B batch, T tokens, N factors per token, H heads, K key width, V value width, S packed sequences.
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/util/Optional.h>
 
 #include <string>
 #include <string_view>
+
+#include "ops/optional.h"
 
 namespace dp {
 
@@ -21,10 +22,10 @@ Implementation parse_implementation(std::string_view name);
 std::string to_string(Implementation implementation);
 
 struct DeltaProductOptions {
-  c10::optional<at::Tensor> log_gate;    // [B,T,H] <= 0; none: no gate
-  c10::optional<at::Tensor> state;       // [B,H,K,V] before the first token; none: zeros
-  c10::optional<at::Tensor> cu_seqlens;  // [S+1] int32 or int64, 0 to T: where sequences begin
-  c10::optional<double> scale;           // none: K^-1/2
+  Optional<at::Tensor> log_gate;    // [B,T,H] <= 0; none: no gate
+  Optional<at::Tensor> state;       // [B,H,K,V] before the first token; none: zeros
+  Optional<at::Tensor> cu_seqlens;  // [S+1] int32 or int64, 0 to T: where sequences begin
+  Optional<double> scale;           // none: K^-1/2
   Implementation implementation = Implementation::kAuto;
 };
 

@@ -2,14 +2,15 @@
 // B batch, T tokens, N factors per token, H heads, K key width, V value width, S packed sequences.
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/util/Optional.h>
+
+#include "ops/optional.h"
 
 namespace dp {
 
 struct DplrOptions {
-  c10::optional<at::Tensor> a = {}, b = {};   // [B,T,N,H,K] both, or neither: no rank-one part
-  c10::optional<at::Tensor> state = {};       // [S,H,K,V] before the first token; none: zeros
-  c10::optional<at::Tensor> cu_seqlens = {};  // [S+1]: B is 1 and holds S sequences; else S = B
+  Optional<at::Tensor> a = {}, b = {};   // [B,T,N,H,K] both, or neither: no rank-one part
+  Optional<at::Tensor> state = {};       // [S,H,K,V] before the first token; none: zeros
+  Optional<at::Tensor> cu_seqlens = {};  // [S+1]: B is 1 and holds S sequences; else S = B
 };
 
 struct DplrOutput {

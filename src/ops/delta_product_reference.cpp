@@ -1,7 +1,7 @@
 // The recurrence as written. Slow, simple, and differentiable by torch as often as one likes.
 #include <ATen/ATen.h>
 
-#include "ops/implementations.h"
+#include "ops/delta_product_arguments.h"
 
 namespace dp {
 namespace {
