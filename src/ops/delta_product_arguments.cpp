@@ -25,7 +25,7 @@ std::string flattened_repair(const char* name, const at::Tensor& x, const Expect
   if (!matches(x.unflatten(1, {T, factors}), expected)) return "";
   const char* brackets = python_messages > 0 ? "()" : "{}";
   std::ostringstream text;
-  text << " If it is still flattened to [B,T*N" << expected.letters.substr(std::strlen("B,T,N"))
+  text << " If it is still flattened to [B,T*N" << expected.letters + std::strlen("B,T,N")
        << "], call " << name << ".unflatten(1, " << brackets[0] << T << ", " << factors
        << brackets[1] << ") first.";
   return text.str();

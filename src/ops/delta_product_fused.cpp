@@ -36,14 +36,11 @@ class DeltaProduct final : public KernelOperator {
 
   void backward(KernelInputs& in, KernelGradients& g) const override {
     const DeltaProductInputs inputs = kernel_inputs(in);
-    const DeltaProductGradients out{g.d_output(0, output_sizes(in)),
-                                    g.d_output(1),
-                                    g.gradient(kQ),
-                                    g.gradient(kK),
-                                    g.gradient(kV),
-                                    g.gradient(kBeta),
-                                    g.gradient(kLogGate),
-                                    g.gradient(kState)};
+    DeltaProductGradients out;
+    out.d_o = g.d_output(0, output_sizes(in)), out.d_final_state = g.d_output(1);
+    out.dq = g.gradient(kQ), out.dk = g.gradient(kK), out.dv = g.gradient(kV);
+    out.dbeta = g.gradient(kBeta), out.dlog_gate = g.gradient(kLogGate);
+    out.dstate = g.gradient(kState);
     in.run([&](Executor& executor) {
       delta_product_backward(inputs, g.saved_data(0), out, executor);
     });
@@ -54,19 +51,14 @@ class DeltaProduct final : public KernelOperator {
     return {in.size(kQ, 0), in.size(kQ, 1), in.size(kQ, 2), in.size(kV, 4)};
   }
   static DeltaProductInputs kernel_inputs(KernelInputs& in) {
-    const auto size = [&](Input i, int64_t dim) { return static_cast<size_t>(in.size(i, dim)); };
-    return {in.sequences(in[kQ], kCuSeqlens),
-            size(kK, 2),
-            size(kQ, 2),
-            size(kQ, 3),
-            size(kV, 4),
-            static_cast<float>(in.option(kScale)),
-            in.data(kQ),
-            in.data(kK),
-            in.data(kV),
-            in.data(kBeta),
-            in.data(kLogGate),
-            in.data(kState)};
+    DeltaProductInputs inputs{in.sequences(in[kQ], kCuSeqlens)};
+    inputs.N = in.length(kK, 2), inputs.H = in.length(kQ, 2);
+    inputs.K = in.length(kQ, 3), inputs.V = in.length(kV, 4);
+    inputs.scale = static_cast<float>(in.option(kScale));
+    inputs.q = in.data(kQ), inputs.k = in.data(kK), inputs.v = in.data(kV);
+    inputs.beta = in.data(kBeta), inputs.log_gate = in.data(kLogGate);
+    inputs.state = in.data(kState);
+    return inputs;
   }
   // Of packed sequences a bound, so that it is known where cu_seqlens cannot be read.
   static size_t saved_size(const KernelInputs& in, const DeltaProductInputs& inputs) {

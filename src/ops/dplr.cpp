@@ -34,15 +34,11 @@ class Dplr final : public KernelOperator {
 
   void backward(KernelInputs& in, KernelGradients& g) const override {
     const DplrInputs inputs = kernel_inputs(in);
-    const DplrGradients out{g.d_output(0, output_sizes(in)),
-                            g.d_output(1),
-                            g.gradient(kQ),
-                            g.gradient(kW),
-                            g.gradient(kK),
-                            g.gradient(kV),
-                            g.gradient(kA),
-                            g.gradient(kB),
-                            g.gradient(kState)};
+    DplrGradients out;
+    out.d_o = g.d_output(0, output_sizes(in)), out.d_final_state = g.d_output(1);
+    out.dq = g.gradient(kQ), out.dw = g.gradient(kW), out.dk = g.gradient(kK);
+    out.dv = g.gradient(kV), out.da = g.gradient(kA), out.db = g.gradient(kB);
+    out.dstate = g.gradient(kState);
     in.run([&](Executor& executor) { dplr_backward(inputs, g.saved_data(0), out, executor); });
   }
 
@@ -51,19 +47,12 @@ class Dplr final : public KernelOperator {
     return {in.size(kQ, 0), in.size(kQ, 1), in.size(kQ, 2), in.size(kV, 4)};
   }
   static DplrInputs kernel_inputs(KernelInputs& in) {
-    const auto size = [&](Input i, int64_t dim) { return static_cast<size_t>(in.size(i, dim)); };
-    return {in.sequences(in[kQ], kCuSeqlens),
-            size(kK, 2),
-            size(kK, 3),
-            size(kK, 4),
-            size(kV, 4),
-            in.data(kQ),
-            in.data(kW),
-            in.data(kK),
-            in.data(kV),
-            in.data(kA),
-            in.data(kB),
-            in.data(kState)};
+    DplrInputs inputs{in.sequences(in[kQ], kCuSeqlens)};
+    inputs.N = in.length(kK, 2), inputs.H = in.length(kK, 3);
+    inputs.K = in.length(kK, 4), inputs.V = in.length(kV, 4);
+    inputs.q = in.data(kQ), inputs.w = in.data(kW), inputs.k = in.data(kK), inputs.v = in.data(kV);
+    inputs.a = in.data(kA), inputs.b = in.data(kB), inputs.state = in.data(kState);
+    return inputs;
   }
 };
 const Dplr kDplr;
@@ -99,12 +88,12 @@ DplrOutput dplr(const at::Tensor& q, const at::Tensor& w, const at::Tensor& k, c
   check.shape("k", k, {"B,T,N,H,K", {-1, -1, -1, -1, -1}});
   const int64_t B = k.size(0), T = k.size(1), N = k.size(2), H = k.size(3), K = k.size(4);
   check.required("q", q, {"B,T,H,K", {B, T, H, K}, "k"});
-  check.required("w", w, {"B,T,N,H,K", k.sizes().vec(), "k"});
+  check.required("w", w, {"B,T,N,H,K", at::DimVector(k.sizes()), "k"});
   check.required("v", v, {"B,T,N,H,V", {B, T, N, H, -1}, "k"});
   TORCH_CHECK_VALUE(a.defined() == b.defined(),
                     "dplr: a and b must be given both or neither, got one.");
-  check.optional("a", a, {"B,T,N,H,K", k.sizes().vec(), "k"}, DtypeRule::kSame);
-  check.optional("b", b, {"B,T,N,H,K", k.sizes().vec(), "k"}, DtypeRule::kSame);
+  check.optional("a", a, {"B,T,N,H,K", at::DimVector(k.sizes()), "k"}, DtypeRule::kSame);
+  check.optional("b", b, {"B,T,N,H,K", at::DimVector(k.sizes()), "k"}, DtypeRule::kSame);
   check_cu_seqlens("dplr", cu_seqlens, "k", k);
   check.optional(
       "state", state,

@@ -4,6 +4,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -51,7 +53,7 @@ TensorVector to_vector(const OptionalTensors& list) {
 
 TensorVector kernel_forward(std::string name, const OptionalTensors& inputs,
                             at::ArrayRef<double> options, at::IntArrayRef wanted) {
-  KernelInputs in(name, to_vector(inputs), options.vec());
+  KernelInputs in(name.c_str(), to_vector(inputs), options.vec());
   KernelOutputs result = find_operator(name).forward(in, wanted.vec());
   result.outputs.insert(result.outputs.end(), result.saved.begin(), result.saved.end());
   return result.outputs;
@@ -60,7 +62,7 @@ TensorVector kernel_forward(std::string name, const OptionalTensors& inputs,
 TensorVector kernel_backward(std::string name, const OptionalTensors& inputs, at::TensorList saved,
                              at::ArrayRef<double> options, const OptionalTensors& d_outputs,
                              at::IntArrayRef wanted) {
-  KernelInputs in(name, to_vector(inputs), options.vec());
+  KernelInputs in(name.c_str(), to_vector(inputs), options.vec());
   KernelGradients gradients(in, saved.vec(), to_vector(d_outputs), wanted.vec());
   find_operator(name).backward(in, gradients);
   return gradients.results();
@@ -98,11 +100,12 @@ struct OnceDifferentiable : torch::autograd::Function<OnceDifferentiable> {
   }
 };
 
-// Whether a tracer watches, whose tensors have no value to look at.
-bool is_traced(const at::Tensor& x) {
-  const auto python = c10::DispatchKey::Python;
-  return x.is_meta() || x.key_set().has(python) ||
-         c10::impl::tls_local_dispatch_key_set().included_.has(python);
+// Whether x is an ordinary CPU tensor that no tracer watches: only then is there a value to look at.
+bool is_plain(const at::Tensor& x) {
+  const c10::DispatchKey key = x.key_set().highestPriorityTypeId();
+  return (key == c10::DispatchKey::CPU || key == c10::DispatchKey::AutogradCPU ||
+          key == c10::DispatchKey::ADInplaceOrView) &&
+         !c10::impl::tls_local_dispatch_key_set().included_.has(c10::DispatchKey::Python);
 }
 
 struct KernelFunction : torch::autograd::Function<KernelFunction> {
@@ -187,7 +190,7 @@ struct KernelFunction : torch::autograd::Function<KernelFunction> {
       gradients.erase(gradients.begin(),
                       gradients.begin() + static_cast<std::ptrdiff_t>(op.num_outputs()));
     }
-    const bool is_one = !is_traced(d_loss) && d_loss.item<double>() == 1;
+    const bool is_one = is_plain(d_loss) && d_loss.item<double>() == 1;
     for (size_t i = 0, next = 0; i < wanted.size(); ++i) {
       if (!wanted[i]) continue;
       at::Tensor& gradient = gradients[next++];
@@ -216,8 +219,8 @@ TensorVector kernel_forward_autograd(std::string name, const OptionalTensors& in
 
 }  // namespace
 
-KernelInputs::KernelInputs(std::string op, TensorVector tensors, std::vector<double> options)
-    : op_(std::move(op)),
+KernelInputs::KernelInputs(const char* op, TensorVector tensors, std::vector<double> options)
+    : op_(op),
       tensors_(std::move(tensors)),
       floats_(tensors_.size()),
       options_(std::move(options)) {
@@ -235,7 +238,7 @@ Sequences KernelInputs::sequences(const at::Tensor& x, size_t cu_seqlens) {
     offsets_.assign(static_cast<size_t>(size(cu_seqlens, 0)), 0);
     offsets_.back() = x.size(1);
   } else {
-    offsets_ = sequence_offsets(op_.c_str(), x, tensors_[cu_seqlens]);
+    offsets_ = sequence_offsets(op_, x, tensors_[cu_seqlens]);
   }
   return {offsets_.size() - 1, offsets_.data()};
 }
@@ -296,6 +299,14 @@ KernelOperator::KernelOperator(std::string name, size_t num_outputs)
 
 TensorVector KernelOperator::run(const TensorVector& inputs,
                                  const std::vector<double>& options) const {
+  const bool recorded = at::GradMode::is_enabled();
+  const bool direct = std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor& x) {
+    return !x.defined() || (is_plain(x) && !(recorded && x.requires_grad()));
+  });
+  if (direct) {  // without the dispatcher, which takes as long as a small kernel
+    KernelInputs in(name_.c_str(), inputs, options);
+    return forward(in, {}).outputs;
+  }
   return call_forward(name_, to_list(inputs), options, {});
 }
 

@@ -28,11 +28,12 @@ inline bool has_kernel(const at::Tensor& x) {
 /// The inputs of a call, in the operator's own order. An optional tensor that was not given is undefined.
 class KernelInputs {
  public:
-  KernelInputs(std::string op, TensorVector tensors, std::vector<double> options);
+  KernelInputs(const char* op, TensorVector tensors, std::vector<double> options);
 
   const at::Tensor& operator[](size_t i) const { return tensors_[i]; }
   bool has(size_t i) const { return tensors_[i].defined(); }
   int64_t size(size_t i, int64_t dim) const { return tensors_[i].size(dim); }
+  size_t length(size_t i, int64_t dim) const { return static_cast<size_t>(size(i, dim)); }
   double option(size_t i) const { return options_[i]; }
   bool is_meta() const { return is_meta_; }
 
@@ -57,7 +58,7 @@ class KernelInputs {
   }
 
  private:
-  std::string op_;
+  const char* op_;
   TensorVector tensors_, floats_;
   std::vector<double> options_;
   std::vector<int64_t> offsets_;

@@ -27,20 +27,19 @@ class RmsNorm final : public KernelOperator {
   }
 
   void backward(KernelInputs& in, KernelGradients& g) const override {
-    const RmsNormGradients out{g.d_output(0), g.gradient(kX), g.gradient(kWeight),
-                               g.gradient(kGate)};
+    RmsNormGradients out;
+    out.dy = g.d_output(0), out.dx = g.gradient(kX);
+    out.dweight = g.gradient(kWeight), out.dgate = g.gradient(kGate);
     in.run([&](Executor& executor) { rms_norm_backward(kernel_inputs(in), out, executor); });
   }
 
  private:
   static RmsNormInputs kernel_inputs(KernelInputs& in) {
-    const auto D = static_cast<size_t>(in.size(kX, -1));
-    return {static_cast<size_t>(in[kX].numel()) / D,
-            D,
-            in.option(kEps),
-            in.data(kX),
-            in.data(kWeight),
-            in.data(kGate)};
+    RmsNormInputs inputs;
+    inputs.D = in.length(kX, -1), inputs.rows = static_cast<size_t>(in[kX].numel()) / inputs.D;
+    inputs.eps = in.option(kEps);
+    inputs.x = in.data(kX), inputs.weight = in.data(kWeight), inputs.gate = in.data(kGate);
+    return inputs;
   }
 };
 const RmsNorm kRmsNorm("rms_norm"), kGatedRmsNorm("gated_rms_norm");
@@ -53,7 +52,7 @@ at::Tensor run_rms_norm(const RmsNorm& op, const at::Tensor& x, const at::Tensor
   check.required("weight", weight, {"D", {x.size(-1)}, "x"}, DtypeRule::kSameOrFloat32);
   TORCH_CHECK_VALUE(eps > 0 && std::isfinite(eps), op.name(),
                     ": eps must be positive and finite, got ", eps, ".");
-  check.optional("gate", gate, {"", x.sizes().vec(), "x"}, DtypeRule::kSame);
+  check.optional("gate", gate, {"", at::DimVector(x.sizes()), "x"}, DtypeRule::kSame);
   if (has_kernel(x)) return op.run({x, weight, gate}, {eps})[0];
   const at::ScalarType type = compute_type(x);
   const at::Tensor wide = x.to(type);

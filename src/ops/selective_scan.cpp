@@ -37,27 +37,24 @@ class SelectiveScan final : public KernelOperator {
 
   void backward(KernelInputs& in, KernelGradients& g) const override {
     const SelectiveScanInputs inputs = kernel_inputs(in);
-    const SelectiveScanGradients out{g.saved_data(0), g.d_output(0, in[kX].sizes()),
-                                     g.d_output(1),   g.gradient(kX),
-                                     g.gradient(kDt), g.gradient(kA),
-                                     g.gradient(kB),  g.gradient(kC),
-                                     g.gradient(kD),  g.gradient(kState)};
+    SelectiveScanGradients out;
+    out.saved = g.saved_data(0);
+    out.dy = g.d_output(0, in[kX].sizes()), out.d_final_state = g.d_output(1);
+    out.dx = g.gradient(kX), out.ddt = g.gradient(kDt), out.dA = g.gradient(kA);
+    out.dB = g.gradient(kB), out.dC = g.gradient(kC), out.dD = g.gradient(kD);
+    out.dstate = g.gradient(kState);
     in.run([&](Executor& executor) { selective_scan_backward(inputs, out, executor); });
   }
 
  private:
   static SelectiveScanInputs kernel_inputs(KernelInputs& in) {
-    return {in.sequences(in[kX], kCuSeqlens),
-            static_cast<size_t>(in.size(kA, 0)),
-            static_cast<size_t>(in.size(kA, 1)),
-            in.option(kNegativeEigenvalues) != 0,
-            in.data(kX),
-            in.data(kDt),
-            in.data(kA),
-            in.data(kB),
-            in.data(kC),
-            in.data(kD),
-            in.data(kState)};
+    SelectiveScanInputs inputs{in.sequences(in[kX], kCuSeqlens)};
+    inputs.E = in.length(kA, 0), inputs.N = in.length(kA, 1);
+    inputs.negative_eigenvalues = in.option(kNegativeEigenvalues) != 0;
+    inputs.x = in.data(kX), inputs.dt = in.data(kDt), inputs.A = in.data(kA);
+    inputs.B = in.data(kB), inputs.C = in.data(kC), inputs.D = in.data(kD);
+    inputs.state = in.data(kState);
+    return inputs;
   }
 };
 const SelectiveScan kSelectiveScan;

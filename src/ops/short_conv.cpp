@@ -27,21 +27,21 @@ class ShortConv final : public KernelOperator {
   }
 
   void backward(KernelInputs& in, KernelGradients& g) const override {
-    const ShortConvGradients out{g.d_output(0), g.gradient(kX), g.wanted_gradient(kWeight),
-                                 g.wanted_gradient(kBias), g.wanted_gradient(kHistory)};
+    ShortConvGradients out;
+    out.dy = g.d_output(0), out.dx = g.gradient(kX);
+    out.dweight = g.wanted_gradient(kWeight), out.dbias = g.wanted_gradient(kBias);
+    out.dhistory = g.wanted_gradient(kHistory);
     in.run([&](Executor& executor) { short_conv_backward(kernel_inputs(in), out, executor); });
   }
 
  private:
   static ShortConvInputs kernel_inputs(KernelInputs& in) {
-    return {in.sequences(in[kX], kCuSeqlens),
-            static_cast<size_t>(in.size(kX, 2)),
-            in.has(kWeight) ? static_cast<size_t>(in.size(kWeight, 1)) : 0,
-            static_cast<size_t>(in.option(kHeadSize)),
-            in.data(kX),
-            in.data(kWeight),
-            in.data(kBias),
-            in.data(kHistory)};
+    ShortConvInputs inputs{in.sequences(in[kX], kCuSeqlens)};
+    inputs.C = in.length(kX, 2), inputs.W = in.has(kWeight) ? in.length(kWeight, 1) : 0;
+    inputs.head_size = static_cast<size_t>(in.option(kHeadSize));
+    inputs.x = in.data(kX), inputs.weight = in.data(kWeight), inputs.bias = in.data(kBias);
+    inputs.history = in.data(kHistory);
+    return inputs;
   }
 };
 const ShortConv kShortConv;

@@ -46,10 +46,11 @@ class Slstm final : public KernelOperator {
     const at::Tensor& output = g.saved(g.num_saved() - 1);
     const SlstmInputs inputs = kernel_inputs(in, output);
     const int64_t H = output.size(2), K = output.size(3);
-    const SlstmGradients out{
-        g.d_output(0, output.sizes()), g.d_output(1),
-        g.gradient(kGates, {output.size(0), output.size(1), H, 4, K}, output.scalar_type()),
-        g.wanted_gradient(kRecurrent), g.wanted_gradient(kState)};
+    SlstmGradients out;
+    out.dh = g.d_output(0, output.sizes()), out.d_final_state = g.d_output(1);
+    out.dgates =
+        g.gradient(kGates, {output.size(0), output.size(1), H, 4, K}, output.scalar_type());
+    out.drecurrent = g.wanted_gradient(kRecurrent), out.dstate = g.wanted_gradient(kState);
     in.run([&](Executor& executor) {
       slstm_backward(inputs, g.saved_data(1), g.saved_data(0), out, executor);
     });
@@ -57,12 +58,11 @@ class Slstm final : public KernelOperator {
 
  private:
   static SlstmInputs kernel_inputs(KernelInputs& in, const at::Tensor& tokens) {
-    return {in.sequences(tokens, kCuSeqlens),
-            static_cast<size_t>(in.size(kRecurrent, 0)),
-            static_cast<size_t>(in.size(kRecurrent, 2)),
-            in.data(kGates),
-            in.data(kRecurrent),
-            in.data(kState)};
+    SlstmInputs inputs{in.sequences(tokens, kCuSeqlens)};
+    inputs.H = in.length(kRecurrent, 0), inputs.K = in.length(kRecurrent, 2);
+    inputs.gates = in.data(kGates), inputs.recurrent = in.data(kRecurrent);
+    inputs.state = in.data(kState);
+    return inputs;
   }
 };
 const Slstm kSlstm;

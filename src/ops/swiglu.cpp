@@ -38,7 +38,7 @@ const SwiGlu kSwiGlu;
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   const ArgumentChecks check("swiglu", "gate", gate);
   check.leading_has_rows();
-  check.required("up", up, {"", gate.sizes().vec(), "gate"});
+  check.required("up", up, {"", at::DimVector(gate.sizes()), "gate"});
   if (has_kernel(gate)) return kSwiGlu.run({gate, up})[0];
   const at::ScalarType type = compute_type(gate);
   return (at::silu(gate.to(type)) * up.to(type)).to(gate.scalar_type());

@@ -1,6 +1,7 @@
 #include "ops/tensor_checks.h"
 
 #include <sstream>
+#include <vector>
 
 namespace dp {
 namespace {
@@ -21,12 +22,12 @@ std::vector<std::string> split_letters(const std::string& letters) {
 // "[B,T,E] = [2, 7, E] to match x"; without letters "[2, 7, 3] like x"
 std::string describe(const ExpectedShape& expected) {
   std::ostringstream text;
-  if (expected.letters.empty()) {
+  if (*expected.letters == 0) {
     text << at::IntArrayRef(expected.sizes) << " like " << expected.like;
     return text.str();
   }
   text << "[" << expected.letters << "]";
-  if (expected.like.empty()) return text.str();
+  if (*expected.like == 0) return text.str();
   const std::vector<std::string> letters = split_letters(expected.letters);
   text << " = [";
   for (size_t i = 0; i < letters.size(); ++i) {
@@ -96,12 +97,12 @@ void ArgumentChecks::shape(const char* name, const at::Tensor& x, const Expected
                            const std::string& repair) const {
   TORCH_CHECK_VALUE(matches(x, expected), op_, ": ", name, " must have shape ", describe(expected),
                     ", got ", x.sizes(), ".", repair);
-  const std::vector<std::string> letters = split_letters(expected.letters);
-  for (size_t i = 0; i < letters.size(); ++i)
-    TORCH_CHECK_VALUE(expected.sizes[i] >= 0 || letters[i] == "B" || letters[i] == "T" ||
-                          x.size(static_cast<int64_t>(i)) >= 1,
-                      op_, ": ", letters[i], " must be at least 1, got ", name, " of shape ",
-                      x.sizes(), ".");
+  for (size_t i = 0; i < expected.sizes.size(); ++i) {
+    if (expected.sizes[i] >= 0 || x.size(static_cast<int64_t>(i)) >= 1) continue;
+    const std::string letter = split_letters(expected.letters)[i];
+    TORCH_CHECK_VALUE(letter == "B" || letter == "T", op_, ": ", letter,
+                      " must be at least 1, got ", name, " of shape ", x.sizes(), ".");
+  }
 }
 
 void ArgumentChecks::required(const char* name, const at::Tensor& x, const ExpectedShape& expected,

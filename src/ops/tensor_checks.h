@@ -2,9 +2,9 @@
 // tensor, what was expected, what was given.
 #pragma once
 #include <ATen/ATen.h>
+#include <ATen/core/DimVector.h>
 
 #include <string>
-#include <vector>
 
 #include "ops/optional.h"
 
@@ -27,10 +27,9 @@ inline at::Tensor value(const Optional<at::Tensor>& x) { return x ? *x : at::Ten
 
 /// A shape to match.
 struct ExpectedShape {
-  std::string letters;  // "B,T,N,H", or none for the shape of another tensor
-  std::vector<int64_t>
-      sizes;              // for each letter its size, or -1 for any of at least 1; B and T may be 0
-  std::string like = "";  // "k": the argument that the sizes come from
+  const char* letters;    // "B,T,N,H", or "" for the shape of another tensor
+  at::DimVector sizes;    // for each letter its size, or -1 for any of at least 1; B and T may be 0
+  const char* like = "";  // "k": the argument that the sizes come from
 };
 bool matches(const at::Tensor& x, const ExpectedShape& expected);
 
