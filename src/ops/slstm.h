@@ -1,4 +1,4 @@
-// The sLSTM cell of the xLSTM paper (Beck et al. 2024, section 2.2), a rival of the delta product.
+// The sLSTM cell of the xLSTM paper (Beck et al. 2024, section 2.2), a baseline.
 // B batch, T tokens, H heads, K units per head, S sequences.
 #pragma once
 #include <ATen/core/Tensor.h>

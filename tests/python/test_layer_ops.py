@@ -2,12 +2,15 @@
 
 Usage: test_layer_ops.py LIBRARY GOLDEN_DIR [unittest options]
 """
+import pathlib
+import re
 import sys
 import unittest
 
 import torch
 from torch.nn import functional as F
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 torch.ops.load_library(sys.argv.pop(1))
 sys.argv.pop(1)
 ops = torch.ops.deltaproduct
@@ -147,6 +150,24 @@ class LayerOperators(unittest.TestCase):
         with self.assertRaises((ValueError, RuntimeError)) as raised:
             ops.linear(x, weight, mode="fast")
         self.assertIn('linear: mode must be by_shape or torch, got "fast".', str(raised.exception))
+
+    def test_documented_calls_are_the_registered_ones(self):
+        def shown(argument):
+            if not argument.has_default_value():
+                return argument.name
+            value = argument.default_value
+            return f"{argument.name}=" + (f'"{value}"' if isinstance(value, str) else str(value))
+
+        table = (ROOT / "docs/operators.md").read_text().split("## ")[0]
+        calls = re.findall(r"`(\w+)\(([^`]*)\)`", table)
+        self.assertEqual(len(calls), 12)
+        for name, documented in calls:
+            if name == "load_library":
+                continue
+            arguments = getattr(ops, name).default._schema.arguments
+            positional = [shown(a) for a in arguments if not a.kwarg_only]
+            keywords = [shown(a) for a in arguments if a.kwarg_only]
+            self.assertEqual(documented, ", ".join(positional + ["*"] * bool(keywords) + keywords), name)
 
     def test_mistakes_are_named(self):
         x = torch.ones(2, 3, 4)
