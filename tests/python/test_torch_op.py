@@ -131,6 +131,66 @@ class Forward(unittest.TestCase):
                         self.assertLess(relative_error(gradient, want), tolerance, "d" + name)
 
 
+    def test_sixteen_bits_with_float32_beta_gate_and_state(self):
+        for dtype, tolerance in ((torch.bfloat16, 2 ** -8), (torch.float16, 2 ** -11)):
+            required, optional = inputs(dtype=torch.float32)
+            for name in "qkv":
+                required[name] = required[name].detach().to(dtype).requires_grad_()
+            double = {name: x.detach().double() for name, x in {**required, **optional}.items()}
+            want, want_state = plain_loop(**double, scale=1 / math.sqrt(5))
+            o, state = delta_product(**required, **optional)
+            self.assertEqual((o.dtype, state.dtype), (dtype, torch.float32))
+            self.assertLess(relative_error(o, want), tolerance)
+            self.assertLess(relative_error(state, want_state), 2e-6)
+            o.float().sum().backward()
+            for name, x in {**required, **optional}.items():
+                self.assertEqual(x.grad.dtype, dtype if name in "qkv" else torch.float32, name)
+
+
+class Tracing(unittest.TestCase):
+    """What torch.compile and its like need: shapes without values, and a graph of opaque calls."""
+
+    def test_meta_tensors_give_shapes(self):
+        required, optional = inputs(dtype=torch.float32)
+        meta = {name: x.detach().to("meta").requires_grad_()
+                for name, x in {**required, **optional}.items()}
+        o, state = delta_product(**meta)
+        self.assertEqual((o.shape, state.shape), ((2, 9, 3, 4), (2, 3, 5, 4)))
+        self.assertEqual((o.device.type, state.dtype), ("meta", torch.float32))
+        (o.sum() + state.sum()).backward()
+        for name, x in meta.items():
+            self.assertEqual(x.grad.shape, x.shape, name)
+
+    def test_fake_tensors(self):
+        from torch._subclasses import FakeTensorMode
+        required, _ = inputs(B=1, dtype=torch.float32)
+        required["cu_seqlens"] = torch.tensor([0, 4, 9])
+        mode = FakeTensorMode()
+        fake = {name: mode.from_tensor(x.detach()) for name, x in required.items()}
+        with mode:
+            o, state = delta_product(**fake)
+        self.assertEqual((o.shape, state.shape), ((1, 9, 3, 4), (2, 3, 5, 4)))
+        self.assertEqual(o.device.type, "cpu")
+
+    def test_traced_graph_computes_the_same(self):
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        def loss_and_gradients(q, k, v, beta):
+            leaves = [x.detach().requires_grad_() for x in (q, k, v, beta)]
+            o, state = delta_product(*leaves)
+            loss = o.sin().sum() + state.sin().sum()
+            return (loss, *torch.autograd.grad(loss, leaves))
+
+        for tracing_mode in ("real", "fake"):
+            with self.subTest(tracing_mode):
+                required, _ = inputs(dtype=torch.float32)
+                traced = make_fx(loss_and_gradients, tracing_mode=tracing_mode)(*required.values())
+                self.assertIn("_kernel_backward", traced.code)
+                other = [x.detach() for x in inputs(dtype=torch.float32, seed=1)[0].values()]
+                for got, want in zip(traced(*other), loss_and_gradients(*other)):
+                    self.assertTrue(torch.equal(got, want))
+
+
 class Gradients(unittest.TestCase):
     def test_gradcheck(self):
         required, optional = inputs(B=1, T=3, N=2, H=2, K=3, V=2)
@@ -227,13 +287,28 @@ class Errors(unittest.TestCase):
     def test_sentences(self):
         self.check("delta_product: beta must have shape [B,T,N,H] = [2, 9, 2, 3] to match k, "
                    "got [2, 18, 3]. If it is still flattened to [B,T*N,H], "
-                   "call beta.unflatten(1, {9, 2}) first.",
+                   "call beta.unflatten(1, (9, 2)) first.",
                    beta=torch.ones(2, 18, 3))
         self.check("delta_product: v must be float32 like q, got float64.",
                    v=torch.ones(2, 9, 2, 3, 4).double())
         self.check('delta_product: implementation must be auto, reference, chunked or fused, '
                    'got "quick".', implementation="quick")
         self.check("delta_product: scale must be finite, got nan.", scale=math.nan)
+
+    def test_the_suggested_repair_is_python(self):
+        required, _ = inputs(dtype=torch.float32)
+        o, _ = delta_product(**required)
+        required["beta"] = required["beta"].flatten(1, 2)
+        with self.assertRaises((ValueError, RuntimeError)) as raised:
+            delta_product(**required)
+        repair, = re.findall(r"call (beta\.unflatten\(.*\)) first", str(raised.exception))
+        required["beta"] = eval(repair, {"beta": required["beta"]})
+        self.assertTrue(torch.equal(delta_product(**required)[0], o))
+
+    def test_options_are_keyword_only(self):
+        required, optional = inputs(dtype=torch.float32)
+        with self.assertRaises((TypeError, RuntimeError)):
+            delta_product(*required.values(), optional["log_gate"])
 
 
 if __name__ == "__main__":

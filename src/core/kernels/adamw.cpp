@@ -88,7 +88,7 @@ struct Block {
 };
 
 template <class Array>
-std::vector<Block> blocks_of(const std::vector<Array>& arrays) {
+std::vector<Block> make_blocks(const std::vector<Array>& arrays) {
   std::vector<Block> blocks;
   for (size_t a = 0; a < arrays.size(); ++a)
     for (size_t begin = 0; begin < arrays[a].size; begin += kBlock)
@@ -96,7 +96,7 @@ std::vector<Block> blocks_of(const std::vector<Array>& arrays) {
   return blocks;
 }
 
-AdamWFactors factors_of(const AdamWParameter& parameter, const AdamWSettings& s) {
+AdamWFactors make_factors(const AdamWParameter& parameter, const AdamWSettings& s) {
   const double t = static_cast<double>(parameter.step);
   AdamWFactors f;
   f.gradient_scale = static_cast<float>(s.gradient_scale);
@@ -117,8 +117,8 @@ void adamw_step(const std::vector<AdamWParameter>& parameters, const AdamWSettin
                 Executor& executor) {
   std::vector<AdamWFactors> factors;
   for (const AdamWParameter& parameter : parameters)
-    factors.push_back(factors_of(parameter, settings));
-  const std::vector<Block> blocks = blocks_of(parameters);
+    factors.push_back(make_factors(parameter, settings));
+  const std::vector<Block> blocks = make_blocks(parameters);
   executor.run(blocks.size(), [&](size_t task) {
     const auto [array, begin, size] = blocks[task];
     const AdamWParameter& x = parameters[array];
@@ -128,7 +128,7 @@ void adamw_step(const std::vector<AdamWParameter>& parameters, const AdamWSettin
 }
 
 double sum_of_squares(const std::vector<ConstArray>& arrays, Executor& executor) {
-  const std::vector<Block> blocks = blocks_of(arrays);
+  const std::vector<Block> blocks = make_blocks(arrays);
   std::vector<double> sums(blocks.size());
   executor.run(blocks.size(), [&](size_t task) {
     const auto [array, begin, size] = blocks[task];

@@ -1,4 +1,4 @@
-// One chunk of one head made ready for products: its keys and queries, transposed, and its decays.
+// One chunk of one head, packed for products: keys, queries and decays; the products of keys and queries; panels.
 // Forward and backward share this; derivation in docs/math/chunk.md.
 #if defined(DP_KERNELS_CHUNK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DP_KERNELS_CHUNK_INL_H_
@@ -23,211 +23,215 @@ namespace dp::HWY_NAMESPACE {
 
 /// Chunk-local names: i, j steps; r a query, i.e. a token whose last step lies in this chunk.
 /// a_i is the decay applied before step i: the gate at a token's first step, 1 elsewhere.
-struct Chunk {
-  // Queries of a chunk, rounded up to a panel; or to half a panel if that is a vector or more.
-  static size_t query_capacity(const DeltaProductInputs& in, size_t C) {
-    constexpr size_t kHalf = HWY_MAX(kPanel / 2, kLanes);
-    const size_t queries = (C + in.N - 1) / in.N;
-    return round_up(queries, queries <= kHalf ? kHalf : kPanel);
-  }
-
-  static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    return Scratch::rounded(C * in.K) + Scratch::rounded(query_capacity(in, C) * in.K) +
-           Scratch::rounded(C * in.K + kPadding) +
-           Scratch::rounded(query_capacity(in, C) * in.K + kPadding) + 4 * Scratch::rounded(C) +
-           2 * Scratch::rounded(query_capacity(in, C));
-  }
-
-  Chunk(const DeltaProductInputs& inputs, size_t sequence, size_t C, Scratch& scratch)
+/// select_chunk(), then a load_head_*() for each head; the accessors speak of the head that was loaded last.
+class Chunk {
+ public:
+  Chunk(const DeltaProductInputs& inputs, size_t sequence, size_t C)
       : in(inputs),
         C(C),
         Q(query_capacity(inputs, C)),
-        first_token(static_cast<size_t>(inputs.offsets[sequence])),
-        num_steps(static_cast<size_t>(inputs.offsets[sequence + 1] - inputs.offsets[sequence]) *
-                  inputs.N),
-        keys(scratch.take(C * inputs.K + kPadding)),
-        queries(scratch.take(Q * inputs.K + kPadding)),
-        keys_t(scratch.take(C * inputs.K)),
-        queries_t(scratch.take(Q * inputs.K)),
-        beta(scratch.take(C)),
-        decay(scratch.take(C)),
-        from_start(scratch.take(C)),
-        to_end(scratch.take(C)),
-        query_from_start(scratch.take(Q)),
-        scales(scratch.take(Q)),
+        sequence_(sequence),
         first_query_after_(C),
         query_step_(Q),
-        gate_step_(Q) {
-    std::fill(scales, scales + Q, inputs.scale);
+        gate_step_(Q) {}
+
+  void lay_out(ScratchLayout& layout) {
+    keys_ = layout.take(C * in.K + kPadding);
+    queries_ = layout.take(Q * in.K + kPadding);
+    keys_t_ = layout.take(C * in.K);
+    queries_t_ = layout.take(Q * in.K);
+    for (float** steps : {&beta_, &decay_, &from_start_, &to_end_}) *steps = layout.take(C);
+    for (float** queries : {&query_from_start_, &scales_}) *queries = layout.take(Q);
   }
 
-  /// Turns to chunk number c, for any head.
-  void turn_to(size_t c) {
-    rows = ChunkRows(in, first_token, num_steps, C, c, h);
-    begin = rows.begin;
-    steps = rows.steps;
-    num_queries = rows.num_queries;
-    first_gate = (begin + in.N - 1) / in.N;
-    num_gates = 0;
-    size_t query = 0, factor = begin % in.N;  // of step i: the first query that sees it, its place
-    for (size_t i = 0; i < steps; ++i) {      // in the token
+  /// Selects chunk number c of the sequence; no head is loaded yet.
+  void select_chunk(size_t c) {
+    rows_ = ChunkRows(in, C, sequence_, c, head_);
+    first_gate_row_ = (in.first_token(sequence_) + ceil_div(rows_.begin, in.N)) * in.H;
+    num_gates_ = 0;
+    size_t query = 0, factor = rows_.begin % in.N;  // of step i: the first query that sees it, its
+    for (size_t i = 0; i < steps(); ++i) {          // place in the token
       first_query_after_[i] = query;
-      if (factor == 0) gate_step_[num_gates++] = i;
+      if (factor == 0) gate_step_[num_gates_++] = i;
       if (++factor < in.N) continue;
       factor = 0;
       query_step_[query++] = i;
     }
-    for (size_t i = steps; i < padded_steps(); ++i) beta[i] = 0;
+    for (size_t i = steps(); i < padded_steps(); ++i) beta_[i] = 0;
+    std::fill(scales_, scales_ + num_queries(), in.scale);
   }
 
-  /// Turns to one head of that chunk; keys and queries are packed by what follows.
-  void turn_to_head(size_t head) {
-    rows.step_row += head - h;
-    rows.query_row += head - h;
-    h = head;
-    for (size_t i = 0; i < steps; ++i) beta[i] = in.beta[rows.step_row + i * in.H];
-    if (gated()) find_decays();
+  /// beta, decays, keys_t and queries.
+  void load_head_for_forward(size_t head) {
+    load_head(head);
+    load_keys_t();
+    load_queries();
+  }
+  /// beta, decays, keys and queries; when gated keys_t and queries_t too.
+  void load_head_for_backward(size_t head) {
+    load_head(head);
+    scale_rows(in.k + rows_.step_row * in.K, in.H * in.K, steps(), in.K, nullptr, keys_);
+    load_queries();
+    if (!gated()) return;
+    load_keys_t();
+    transpose<true>(in.q + rows_.query_row * in.K, in.H * in.K, num_queries(), in.K, queries_t_, Q,
+                    scales_);
+    clear_columns(queries_t_, Q, num_queries(), padded_queries());
   }
 
-  void pack_key_rows() {
-    scale_rows(in.k + rows.step_row * in.K, in.H * in.K, steps, in.K, nullptr, keys);
-  }
-  void pack_query_rows() {
-    scale_rows(in.q + rows.query_row * in.K, in.H * in.K, num_queries, in.K, scales, queries);
-  }
-  void pack_key_columns() {
-    transpose(in.k + rows.step_row * in.K, in.H * in.K, steps, in.K, keys_t, C);
-    clear_columns(keys_t, C, steps, padded_steps());
-  }
-  void pack_query_columns() {
-    transpose<true>(in.q + rows.query_row * in.K, in.H * in.K, num_queries, in.K, queries_t, Q,
-                    scales);
-    clear_columns(queries_t, Q, num_queries, padded_queries());
-  }
-
-  // Rows of keys and queries may be read in whole panels: this much beyond the last of them.
-  static constexpr size_t kPadding = kTilePanels * kPanel;
-
+  size_t head() const { return head_; }
+  const ChunkRows& rows() const { return rows_; }
+  size_t steps() const { return rows_.steps; }
+  size_t num_queries() const { return rows_.num_queries; }
+  size_t padded_steps() const { return round_up(steps(), kPanel); }
+  size_t padded_queries() const { return round_up(num_queries(), kLanes); }
   bool gated() const { return in.log_gate != nullptr; }
-  size_t padded_steps() const { return round_up(steps, kPanel); }
-  size_t padded_queries() const { return round_up(num_queries, kLanes); }
   /// The first query that sees step i; it may be beyond the chunk.
   size_t first_query_after(size_t i) const { return first_query_after_[i]; }
   /// The last step that query r sees.
   size_t query_step(size_t r) const { return query_step_[r]; }
-  /// The step before which gate g of the chunk decays the state, and where that gate is among all gates.
+  /// The chunk's gates: the step before which gate g decays the state, and its index in log_gate.
+  size_t num_gates() const { return num_gates_; }
   size_t gate_step(size_t g) const { return gate_step_[g]; }
-  size_t gate_row(size_t g) const { return (first_token + first_gate + g) * in.H + h; }
-  /// Product of all decays of the chunk.
-  float total_decay() const { return gated() ? from_start[steps - 1] : 1.0f; }
+  size_t gate_row(size_t g) const { return first_gate_row_ + g * in.H + head_; }
 
-  const DeltaProductInputs& in;
-  const size_t C, Q;  // capacities: steps, and queries rounded up to a panel
-  const size_t first_token, num_steps;
-  size_t h = 0, begin = 0, steps = 0, num_queries = 0, first_gate = 0, num_gates = 0;
-  ChunkRows rows{in, 0, 0, 1, 0, 0};
-  float* const keys;       // [C,K], by pack_key_rows()
-  float* const queries;    // [Q,K], times scale, by pack_query_rows()
-  float* const keys_t;     // [K,C], by pack_key_columns(); zero from `steps` to padded_steps()
-  float* const queries_t;  // [K,Q], times scale, likewise by pack_query_columns()
-  float* const beta;       // [C], likewise
+  const float* keys() const { return keys_; }            // [C,K]
+  const float* queries() const { return queries_; }      // [Q,K], times scale
+  const float* keys_t() const { return keys_t_; }        // [K,C]; zero from steps to padded_steps
+  const float* queries_t() const { return queries_t_; }  // [K,Q], times scale, padded likewise
+  const float* beta() const { return beta_; }            // [C], padded likewise
   // Decays, only when gated; all are products of gates, so never above 1 for gates <= 0, and a gate
   // of exactly 0 (log_gate = -inf) gives 0 where differences of cumulative logs would give NaN.
-  float* const decay;             // [C] a_i
-  float* const from_start;        // [C] a_0 ... a_i
-  float* const to_end;            // [C] a_{i+1} ... a_{steps-1}
-  float* const query_from_start;  // [Q] from_start of each query's last step
+  const float* decay() const { return decay_; }            // [C] a_i
+  const float* from_start() const { return from_start_; }  // [C] a_0 ... a_i
+  const float* to_end() const { return to_end_; }          // [C] a_{i+1} ... a_{steps-1}
+  const float* query_from_start() const { return query_from_start_; }  // [Q] at each query's step
+  /// Product of all decays of the chunk.
+  float total_decay() const { return gated() ? from_start_[steps() - 1] : 1.0f; }
 
-  float* const scales;  // [Q] the same scale for every query
+  const DeltaProductInputs& in;
+  const size_t C, Q;  // room for so many steps, and queries
 
  private:
+  // Rows of keys and queries may be read in whole panels: this much beyond the last of them.
+  static constexpr size_t kPadding = kTilePanels * kPanel;
+
+  // Queries of a chunk, rounded up to a panel; or to half a panel if that is a vector or more.
+  static size_t query_capacity(const DeltaProductInputs& in, size_t C) {
+    constexpr size_t kHalf = HWY_MAX(kPanel / 2, kLanes);
+    const size_t queries = ceil_div(C, in.N);
+    return round_up(queries, queries <= kHalf ? kHalf : kPanel);
+  }
+
+  void load_head(size_t head) {
+    rows_.step_row += head - head_;
+    rows_.query_row += head - head_;
+    head_ = head;
+    for (size_t i = 0; i < steps(); ++i) beta_[i] = in.beta[rows_.step_row + i * in.H];
+    if (gated()) compute_decays();
+  }
+  void load_queries() {
+    scale_rows(in.q + rows_.query_row * in.K, in.H * in.K, num_queries(), in.K, scales_, queries_);
+  }
+  void load_keys_t() {
+    transpose(in.k + rows_.step_row * in.K, in.H * in.K, steps(), in.K, keys_t_, C);
+    clear_columns(keys_t_, C, steps(), padded_steps());
+  }
+
   void clear_columns(float* matrix_t, size_t stride, size_t begin, size_t end) const {
     for (size_t d = 0; begin < end && d < in.K; ++d)
       std::fill(matrix_t + d * stride + begin, matrix_t + d * stride + end, 0.0f);
   }
 
-  void find_decays() {
-    std::fill(decay, decay + steps, 1.0f);
-    for (size_t g = 0; g < num_gates; ++g) decay[gate_step(g)] = std::exp(in.log_gate[gate_row(g)]);
-    from_start[0] = decay[0];
-    for (size_t i = 1; i < steps; ++i) from_start[i] = from_start[i - 1] * decay[i];
-    to_end[steps - 1] = 1;
-    for (size_t i = steps - 1; i-- > 0;) to_end[i] = to_end[i + 1] * decay[i + 1];
-    for (size_t i = steps; i < padded_steps(); ++i) decay[i] = from_start[i] = to_end[i] = 0;
-    for (size_t r = 0; r < num_queries; ++r) query_from_start[r] = from_start[query_step(r)];
-    for (size_t r = num_queries; r < padded_queries(); ++r) query_from_start[r] = 0;
+  void compute_decays() {
+    const size_t n = steps();
+    std::fill(decay_, decay_ + n, 1.0f);
+    for (size_t g = 0; g < num_gates_; ++g)
+      decay_[gate_step(g)] = std::exp(in.log_gate[gate_row(g)]);
+    from_start_[0] = decay_[0];
+    for (size_t i = 1; i < n; ++i) from_start_[i] = from_start_[i - 1] * decay_[i];
+    to_end_[n - 1] = 1;
+    for (size_t i = n - 1; i-- > 0;) to_end_[i] = to_end_[i + 1] * decay_[i + 1];
+    for (size_t i = n; i < padded_steps(); ++i) decay_[i] = from_start_[i] = to_end_[i] = 0;
+    for (size_t r = 0; r < num_queries(); ++r) query_from_start_[r] = from_start_[query_step(r)];
+    for (size_t r = num_queries(); r < padded_queries(); ++r) query_from_start_[r] = 0;
   }
 
+  const size_t sequence_;
+  size_t head_ = 0, first_gate_row_ = 0, num_gates_ = 0;
+  ChunkRows rows_;
   std::vector<size_t> first_query_after_, query_step_, gate_step_;  // [C] [Q] [Q]
+  float *keys_, *queries_, *keys_t_, *queries_t_;
+  float *beta_, *decay_, *from_start_, *to_end_, *query_from_start_;
+  float* scales_;  // [Q] the same scale for every query
 };
 
 /// out[i][j] = a_{j+1} ... a_i, the decay from step j to step i, for j <= i; elsewhere unspecified. [C,C]
-inline void find_decays_between(const Chunk& chunk, float* HWY_RESTRICT out) {
+inline void compute_decays_between(const Chunk& chunk, float* HWY_RESTRICT out) {
   std::memset(out, 0, chunk.padded_steps() * sizeof(float));
   out[0] = 1;
-  for (size_t i = 1; i < chunk.steps; ++i) {
+  for (size_t i = 1; i < chunk.steps(); ++i) {
     const float* before = out;
     out += chunk.C;
-    const Vec factor = hn::Set(kTag, chunk.decay[i]);
+    const Vec factor = hn::Set(kTag, chunk.decay()[i]);
     for (size_t j = 0; j < chunk.padded_steps(); j += kLanes)
       hn::StoreU(hn::Mul(factor, hn::LoadU(kTag, before + j)), kTag, out + j);
     out[i] = 1;
   }
 }
 
-/// Products of a chunk's keys and queries with earlier keys, decayed: L and P of docs/math/chunk.md. Only what comes
-/// before is ever read, so nothing that happens late can touch what is early, not even as 0 x NaN.
-class Products {
+/// Products of a chunk's keys and queries with earlier keys, decayed: L and P of docs/math/chunk.md. A row never uses what
+/// comes after it, not even multiplied by zero, so a NaN there cannot reach it.
+class ChunkProducts {
  public:
-  static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    return 3 * Scratch::rounded(C * C) + 2 * Scratch::rounded(Chunk::query_capacity(in, C) * C);
+  explicit ChunkProducts(const Chunk& chunk) : chunk_(chunk) {}
+
+  void lay_out(ScratchLayout& layout) {
+    const size_t C = chunk_.C;
+    beta_keys_ = layout.take(C * C), beta_queries_ = layout.take(chunk_.Q * C);
+    keys_ = layout.take(C * C), queries_ = layout.take(chunk_.Q * C);
+    decays_ = layout.take(C * C);
   }
 
-  Products(const Chunk& chunk, Scratch& scratch)
-      : beta_keys(scratch.take(chunk.C * chunk.C)),
-        beta_queries(scratch.take(chunk.Q * chunk.C)),
-        chunk_(chunk),
-        keys_(scratch.take(chunk.C * chunk.C)),
-        queries_(scratch.take(chunk.Q * chunk.C)),
-        decays_(scratch.take(chunk.C * chunk.C)) {}
-
-  /// From the chunk's keys_t and queries; also to where the backward pass will look for them, unless null.
-  void find(const SavedChunk<float>& saved, bool past_caches) {
-    // Past the caches go whole cache lines only. Where a vector is less than one, they are put together first.
-    const bool save = saved.key_products != nullptr, at_once = kLanes == kPanel || !past_caches;
-    float* const keys = !save ? nullptr : at_once ? saved.key_products : keys_;
-    float* const queries = !save ? nullptr : at_once ? saved.query_products : queries_;
-    const size_t C = chunk_.C, K = chunk_.in.K, steps = chunk_.steps;
-    if (chunk_.gated()) find_decays_between(chunk_, decays_);
+  /// Of the head that is loaded; also to `saved`, for the backward pass, unless its pointers are null.
+  void compute(const SavedChunk<float>& saved, bool streaming) {
+    // Streaming stores write whole cache lines. Where a vector is less than one, lines are put together in scratch first.
+    const bool save = saved.key_products != nullptr, directly = kLanes == kPanel || !streaming;
+    float* const keys = !save ? nullptr : directly ? saved.key_products : keys_;
+    float* const queries = !save ? nullptr : directly ? saved.query_products : queries_;
+    const size_t C = chunk_.C, K = chunk_.in.K, steps = chunk_.steps();
+    if (chunk_.gated()) compute_decays_between(chunk_, decays_);
     for (size_t j = 0; j < steps; j += kLanes) {
-      const float* const earlier = chunk_.keys_t + j;
-      find_rows(
+      const float* const earlier = chunk_.keys_t() + j;
+      compute_rows(
           j + 1, steps, j, [](size_t i) { return i; },
           [&](auto& tile, size_t i)
-              HWY_ATTR { add_product_t(tile, chunk_.keys_t + i, C, earlier, C, K); },
-          beta_keys, keys, at_once && past_caches);
-      find_rows(
-          chunk_.first_query_after(j), chunk_.num_queries, j,
+              HWY_ATTR { add_product_t(tile, chunk_.keys_t() + i, C, earlier, C, K); },
+          beta_keys_, keys, directly && streaming);
+      compute_rows(
+          chunk_.first_query_after(j), chunk_.num_queries(), j,
           [&](size_t r) { return chunk_.query_step(r); },
           [&](auto& tile, size_t r)
-              HWY_ATTR { add_product(tile, chunk_.queries + r * K, K, earlier, C, K); },
-          beta_queries, queries, at_once && past_caches);
+              HWY_ATTR { add_product(tile, chunk_.queries() + r * K, K, earlier, C, K); },
+          beta_queries_, queries, directly && streaming);
     }
-    if (!save || at_once) return;
-    for (size_t i = 1; i < steps; ++i) copy(keys_, saved.key_products, i, i);
-    for (size_t r = 0; r < chunk_.num_queries; ++r)
-      copy(queries_, saved.query_products, r, chunk_.query_step(r) + 1);
+    if (!save || directly) return;
+    for (size_t i = 1; i < steps; ++i) stream_row(keys_, saved.key_products, i, i);
+    for (size_t r = 0; r < chunk_.num_queries(); ++r)
+      stream_row(queries_, saved.query_products, r, chunk_.query_step(r) + 1);
   }
 
-  float* const beta_keys;     // [C,C] [i][j] = L_ij beta_j for j < i, elsewhere unspecified
-  float* const beta_queries;  // [Q,C] [r][j] = P_rj beta_j for the steps j that query r sees
+  /// [C,C] [i][j] = L_ij beta_j for j < i, elsewhere unspecified.
+  const float* beta_keys() const { return beta_keys_; }
+  /// [Q,C] [r][j] = P_rj beta_j for the steps j that query r sees.
+  const float* beta_queries() const { return beta_queries_; }
 
  private:
-  // Rows [begin, end) of one vector of columns from j on. add(tile, row) sums products, step_of(row) is the row's step.
-  template <class StepOf, class Add>
-  HWY_INLINE void find_rows(size_t begin, size_t end, size_t j, const StepOf& step_of,
-                            const Add& add, float* HWY_RESTRICT scaled, float* HWY_RESTRICT plain,
-                            bool plain_past_caches) const {
+  // Rows [begin, end) of one vector of columns from j on. add(tile, row) sums products, row_step(row) is the row's step.
+  template <class RowStep, class Add>
+  HWY_INLINE void compute_rows(size_t begin, size_t end, size_t j, const RowStep& row_step,
+                               const Add& add, float* HWY_RESTRICT scaled,
+                               float* HWY_RESTRICT plain, bool stream_plain) const {
     if (begin >= end) return;
     const size_t C = chunk_.C;
     for_tiles<1, kMaxNarrowRows>(end - begin, [&](auto rows, size_t first) HWY_ATTR {
@@ -237,33 +241,34 @@ class Products {
       set_zero(tile);
       add(tile, row);
       if (chunk_.gated()) {
-        DP_UNROLL for (size_t r = 0; r < R; ++r) tile.v[r][0] =
-            hn::Mul(tile.v[r][0], hn::LoadU(kTag, decays_ + step_of(row + r) * C + j));
+        DP_FOR (r, R)
+          tile.v[r][0] =
+              hn::Mul(tile.v[r][0], hn::LoadU(kTag, decays_ + row_step(row + r) * C + j));
       }
       if (plain != nullptr) {
-        DP_UNROLL for (size_t r = 0; r < R; ++r)
-            store(tile.v[r][0], plain + (row + r) * C + j, plain_past_caches);
+        DP_FOR (r, R) store(tile.v[r][0], plain + (row + r) * C + j, stream_plain);
       }
-      scale_columns(tile, chunk_.beta + j);
+      scale_columns(tile, chunk_.beta() + j);
       store(tile, scaled + row * C + j, C);
     });
   }
 
-  // Whole cache lines of a row, enough for its first `columns`, past the caches.
-  void copy(const float* HWY_RESTRICT from, float* HWY_RESTRICT to, size_t row,
-            size_t columns) const {
+  // Streams whole cache lines of a row, enough for its first `columns`.
+  void stream_row(const float* HWY_RESTRICT from, float* HWY_RESTRICT to, size_t row,
+                  size_t columns) const {
     for (size_t x = row * chunk_.C, end = x + round_up(columns, kPanel); x < end; x += kLanes)
       hn::Stream(hn::LoadU(kTag, from + x), kTag, to + x);
   }
 
   const Chunk& chunk_;
-  float *const keys_, *const queries_, *const decays_;  // L [C,C], P [Q,C]; [C,C]
+  float *beta_keys_, *beta_queries_;
+  float *keys_, *queries_, *decays_;  // L [C,C], P [Q,C]; [C,C]
 };
 
-/// Whether rows of `width` floats, of which there are `rows`, had better be written past the caches: such an array is read when
-/// all of it is done, so if it is larger than the caches it only displaces what is needed sooner, and a plain store
-/// would first read the line it overwrites.
-inline bool past_caches(const float* array, size_t width, size_t rows) {
+/// Whether an array of `rows` rows of `width` floats is better written with streaming (non-temporal) stores: it is read only
+/// when all of it is written, so if it is larger than the caches it would displace what is needed sooner, and an
+/// ordinary store would first read the line it overwrites.
+inline bool should_stream(const float* array, size_t width, size_t rows) {
   constexpr size_t kLargeBytes = size_t{4} << 20;
   return reinterpret_cast<uintptr_t>(array) % (kPanel * sizeof(float)) == 0 &&
          width % kPanel == 0 && rows * width * sizeof(float) >= kLargeBytes;

@@ -26,16 +26,18 @@ class BackwardPass {
         saved_(saved),
         out_(gradients),
         buffers_(buffers),
-        tokens_(static_cast<size_t>(inputs.offsets[inputs.num_sequences])),
-        scratch_(scratch_size(inputs, plan)),
-        chunk_(inputs, slice.sequence, plan.C, scratch_),
-        dv_past_caches_(past_caches(gradients.dv, inputs.V, tokens_ * inputs.N * inputs.H)),
-        dk_past_caches_(past_caches(gradients.dk, inputs.K, tokens_ * inputs.N * inputs.H)),
-        dq_past_caches_(past_caches(gradients.dq, inputs.K, tokens_ * inputs.H)),
-        sweep_(chunk_, plan, saved_chunk_, prefetcher_, dv_past_caches_, scratch_),
-        gradients_(chunk_, plan, saved_chunk_, prefetcher_, gradients, dk_past_caches_,
-                   dq_past_caches_, scratch_),
-        d_o_(scratch_.take(chunk_.Q * plan.panels * kPanel)) {}
+        chunk_(inputs, slice.sequence, plan.C),
+        stream_dv_(should_stream(gradients.dv, inputs.V, num_rows() * inputs.N)),
+        stream_dk_(should_stream(gradients.dk, inputs.K, num_rows() * inputs.N)),
+        stream_dq_(should_stream(gradients.dq, inputs.K, num_rows())),
+        sweep_(chunk_, plan, saved_chunk_, prefetcher_, stream_dv_),
+        gradients_(chunk_, plan, saved_chunk_, prefetcher_, gradients, stream_dk_, stream_dq_),
+        scratch_([&](ScratchLayout& layout) {
+          chunk_.lay_out(layout);
+          sweep_.lay_out(layout);
+          gradients_.lay_out(layout);
+          d_o_ = layout.take(chunk_.Q * plan.panels * kPanel);
+        }) {}
 
   void run(const BackwardWork& work) {
     const size_t size = in_.K * in_.V;
@@ -47,32 +49,26 @@ class BackwardPass {
                  d_state(h, work.chunk_end));
     }
     for (size_t c = work.chunk_end; c-- > work.chunk_begin;) {
-      const auto coming = c > work.chunk_begin ? ComingChunk(slice_, c - 1)
-                          : work.sweep         ? ComingChunk::after(slice_, in_, plan_, true)
-                                               : std::nullopt;
-      prefetch_rows(coming);
-      chunk_.turn_to(c);
+      const auto next = c > work.chunk_begin ? NextChunk(slice_, c - 1)
+                        : work.sweep         ? NextChunk::in_next_slice(slice_, in_, plan_, true)
+                                             : std::nullopt;
+      prefetch_rows(next);
+      chunk_.select_chunk(c);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
         if (h + 1 < slice_.head_end) {
           prefetch_saved(slice_.sequence, c, h + 1);
-        } else if (coming) {
-          prefetch_saved(coming->sequence, coming->chunk, coming->head_begin);
+        } else if (next) {
+          prefetch_saved(next->sequence, next->chunk, next->head_begin);
         }
-        chunk_.turn_to_head(h);
-        chunk_.pack_key_rows();
-        chunk_.pack_query_rows();
-        if (chunk_.gated()) {
-          chunk_.pack_key_columns();
-          chunk_.pack_query_columns();
-        }
+        chunk_.load_head_for_backward(h);
         saved_chunk_ = saved_chunk(saved_, plan_, in_.H, slice_.sequence, c, h);
         for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
-          pack_panel(out_.d_o + chunk_.rows.query_row * in_.V, in_.H * in_.V, chunk_.num_queries,
-                     in_.V, p, d_o_panel(p));
-        // The gradients need the state's gradient after the chunk, and retreating may overwrite it.
-        if (work.sweep) find_d_updates(c);
-        if (work.gradients) find_gradients(c);
-        if (work.sweep) retreat(c);
+          pack_panel(out_.d_o + chunk_.rows().query_row * in_.V, in_.H * in_.V,
+                     chunk_.num_queries(), in_.V, p, d_o_panel(p));
+        // The gradients need the state's gradient after the chunk, which compute_d_state() may overwrite.
+        if (work.sweep) compute_d_updates(c);
+        if (work.gradients) compute_gradients(c);
+        if (work.sweep) compute_d_state(c);
       }
     }
     hwy::FlushStream();
@@ -83,47 +79,44 @@ class BackwardPass {
   }
 
  private:
-  static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
-    return Chunk::scratch_size(in, plan.C) + ChunkSweep::scratch_size(in, plan) +
-           ChunkGradients::scratch_size(in, plan) +
-           Scratch::rounded(Chunk::query_capacity(in, plan.C) * plan.panels * kPanel);
-  }
+  // Rows [tokens,H] of q.
+  size_t num_rows() const { return in_.num_tokens() * in_.H; }
 
-  // Names the rows that the heads will read and write in the coming chunk.
-  void prefetch_rows(const std::optional<ComingChunk>& coming) {
-    Prefetcher& next = prefetcher_.next_chunk;
-    next.clear();
-    if (!coming) return;
-    const size_t heads = coming->heads;
-    const ChunkRows rows = coming->rows(in_, plan_.C);
+  // The rows that the heads will read and write in the next chunk.
+  void prefetch_rows(const std::optional<NextChunk>& next) {
+    Prefetcher& prefetcher = prefetcher_.next_chunk;
+    prefetcher.clear();
+    if (!next) return;
+    const size_t heads = next->heads;
+    const ChunkRows rows = next->rows(in_, plan_.C);
     const auto add = [&](const float* array, size_t width, size_t row, size_t count) {
-      next.add(array + row * width, in_.H * width, heads * width, count);
+      prefetcher.add(array + row * width, in_.H * width, heads * width, count);
     };
     add(in_.k, in_.K, rows.step_row, rows.steps);
     add(in_.q, in_.K, rows.query_row, rows.num_queries);
     add(out_.d_o, in_.V, rows.query_row, rows.num_queries);
-    if (!dv_past_caches_) add(out_.dv, in_.V, rows.step_row, rows.steps);
-    if (!dk_past_caches_) add(out_.dk, in_.K, rows.step_row, rows.steps);
-    if (!dq_past_caches_) add(out_.dq, in_.K, rows.query_row, rows.num_queries);
-    next.start((slice_.head_end - slice_.head_begin) * advances_per_head());
+    if (!stream_dv_) add(out_.dv, in_.V, rows.step_row, rows.steps);
+    if (!stream_dk_) add(out_.dk, in_.K, rows.step_row, rows.steps);
+    if (!stream_dq_) add(out_.dq, in_.K, rows.query_row, rows.num_queries);
+    prefetcher.start((slice_.head_end - slice_.head_begin) * advances_per_head());
   }
 
-  // Names what was saved of one chunk of one head.
+  // What was saved of one chunk of one head.
   void prefetch_saved(size_t sequence, size_t c, size_t h) {
-    Prefetcher& next = prefetcher_.next_head;
+    Prefetcher& prefetcher = prefetcher_.next_head;
     const size_t size = plan_.saved_size();
-    next.clear();
-    next.add(saved_chunk(saved_, plan_, in_.H, sequence, c, h).state, size, size, 1);
-    next.start(advances_per_head());
+    prefetcher.clear();
+    prefetcher.add(saved_chunk(saved_, plan_, in_.H, sequence, c, h).state, size, size, 1);
+    prefetcher.start(advances_per_head());
   }
 
   // About how many tiles call advance() in sweep and gradients of a chunk.
   size_t advances_per_head() const {
     constexpr size_t kRows = kMaxRows<kTilePanels * kVecs>;
     const auto tiles = [](size_t rows, size_t panels) {
-      return (rows / kRows + 1) * ((panels + kTilePanels - 1) / kTilePanels);
+      return (rows / kRows + 1) * ceil_div(panels, kTilePanels);
     };
-    const size_t key_panels = (in_.K + kPanel - 1) / kPanel, step_panels = plan_.C / kPanel;
+    const size_t key_panels = ceil_div(in_.K, kPanel), step_panels = plan_.C / kPanel;
     return tiles(plan_.C + in_.K, plan_.panels) + tiles(in_.K, step_panels) + tiles(in_.K, 1) +
            tiles(plan_.C + plan_.queries, key_panels);
   }
@@ -133,33 +126,34 @@ class BackwardPass {
     const SweepBuffers& buffers = buffers_[h - slice_.head_begin];
     return buffers.d_states + buffers.slot(c) * plan_.state_size;
   }
-  // Gradients of the chunk's updates, of the head at hand.
+  // Gradients of the chunk's updates, of the head that is loaded.
   float* d_updates(size_t c) const {
-    const SweepBuffers& buffers = buffers_[chunk_.h - slice_.head_begin];
+    const SweepBuffers& buffers = buffers_[chunk_.head() - slice_.head_begin];
     return buffers.d_updates + buffers.slot(c) * plan_.errors_size;
   }
   float* d_o_panel(size_t p) const { return d_o_ + p * chunk_.Q * kPanel; }
 
-  void find_d_updates(size_t c) {
+  void compute_d_updates(size_t c) {
     sweep_.prepare();
     for_panels(slice_.panel_begin, slice_.panel_end, [&](auto panels, size_t p) HWY_ATTR {
-      sweep_.find_d_updates<panels()>(p, d_state(chunk_.h, c + 1) + p * in_.K * kPanel,
-                                      d_o_panel(p), d_updates(c) + p * plan_.C * kPanel, out_.dv);
+      sweep_.compute_d_updates<panels()>(p, d_state(chunk_.head(), c + 1) + p * in_.K * kPanel,
+                                         d_o_panel(p), d_updates(c) + p * plan_.C * kPanel,
+                                         out_.dv);
     });
   }
 
-  void retreat(size_t c) {
-    const float* after = d_state(chunk_.h, c + 1);
-    float* before = d_state(chunk_.h, c);
+  void compute_d_state(size_t c) {
+    const float* after = d_state(chunk_.head(), c + 1);
+    float* before = d_state(chunk_.head(), c);
     for_panels(slice_.panel_begin, slice_.panel_end, [&](auto panels, size_t p) HWY_ATTR {
       const size_t begin = p * in_.K * kPanel;
-      sweep_.retreat<panels()>(p, after + begin, d_o_panel(p), before + begin);
+      sweep_.compute_d_state<panels()>(p, after + begin, d_o_panel(p), before + begin);
     });
   }
 
-  void find_gradients(size_t c) {
-    gradients_.find(
-        {saved_chunk_.state, d_state(chunk_.h, c + 1), saved_chunk_.errors, d_updates(c), d_o_});
+  void compute_gradients(size_t c) {
+    gradients_.compute({saved_chunk_.state, d_state(chunk_.head(), c + 1), saved_chunk_.errors,
+                        d_updates(c), d_o_});
   }
 
   const DeltaProductInputs& in_;
@@ -168,15 +162,14 @@ class BackwardPass {
   const float* const saved_;
   const DeltaProductGradients& out_;
   const SweepBuffers* const buffers_;
-  const size_t tokens_;
-  Scratch scratch_;
   Chunk chunk_;
-  SavedChunk<const float> saved_chunk_;  // of the chunk and head at hand
+  SavedChunk<const float> saved_chunk_;  // of the head that is loaded
   ChunkPrefetcher prefetcher_;
-  const bool dv_past_caches_, dk_past_caches_, dq_past_caches_;
+  const bool stream_dv_, stream_dk_, stream_dq_;
   ChunkSweep sweep_;
   ChunkGradients gradients_;
-  float* const d_o_;  // [panels][Q][kPanel]
+  float* d_o_;             // [panels][Q][kPanel]
+  const Scratch scratch_;  // last: its layout sets what comes before
 };
 
 void chunk_backward_target(const DeltaProductInputs& inputs, const ChunkPlan& plan,

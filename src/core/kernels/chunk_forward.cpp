@@ -20,78 +20,70 @@ class ForwardPass {
   ForwardPass(const DeltaProductInputs& inputs, const ChunkPlan& plan, const Slice& slice)
       : plan_(plan),
         slice_(slice),
-        scratch_(scratch_size(inputs, plan.C)),
-        chunk_(inputs, slice.sequence, plan.C, scratch_),
-        products_(chunk_, scratch_),
-        errors_(scratch_.take(plan.C * kTilePanels * kPanel)),
-        updates_(scratch_.take(plan.C * kTilePanels * kPanel)),
-        values_(scratch_.take(plan.C * kTilePanels * kPanel)),
-        update_factors_(chunk_.gated() ? scratch_.take(plan.C) : chunk_.beta) {}
+        chunk_(inputs, slice.sequence, plan.C),
+        products_(chunk_),
+        scratch_([&](ScratchLayout& layout) { lay_out(layout); }) {}
 
   void run(float* o, float* state, float* saved) {
     const DeltaProductInputs& in = chunk_.in;
     const size_t chunks = plan_.num_chunks(slice_.sequence), size = in.K * in.V;
-    const size_t heads = slice_.head_end - slice_.head_begin;
-    Scratch states_memory(heads * plan_.state_size);
-    float* const states = states_memory.take(heads * plan_.state_size);
-    const auto tokens = static_cast<size_t>(in.offsets[in.num_sequences]);
-    o_past_caches_ = past_caches(o, in.V, tokens * in.H);
-    saved_past_caches_ = past_caches(saved, plan_.saved_size(), plan_.first_chunk.back() * in.H);
+    stream_o_ = should_stream(o, in.V, in.num_tokens() * in.H);
+    stream_saved_ = should_stream(saved, plan_.saved_size(), plan_.first_chunk.back() * in.H);
     const auto saved_at = [&](size_t c, size_t h) {
       return saved_chunk(c < chunks ? saved : nullptr, plan_, in.H, slice_.sequence, c, h);
     };
     for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
       const float* initial =
           in.state == nullptr ? nullptr : in.state + (slice_.sequence * in.H + h) * size;
-      for (float* to : {head_state(states, h), saved_at(0, h).state})
+      for (float* to : {head_state(h), saved_at(0, h).state})
         if (to != nullptr)
           pack_state(initial, in.K, in.V, slice_.panel_begin, slice_.panel_end, to);
     }
     for (size_t c = 0; c < chunks; ++c) {
-      plan_prefetch(c + 1 < chunks ? ComingChunk(slice_, c + 1)
-                                   : ComingChunk::after(slice_, in, plan_, false),
-                    o);
-      chunk_.turn_to(c);
+      start_prefetch(c + 1 < chunks ? NextChunk(slice_, c + 1)
+                                    : NextChunk::in_next_slice(slice_, in, plan_, false),
+                     o);
+      chunk_.select_chunk(c);
       for (size_t h = slice_.head_begin; h < slice_.head_end; ++h) {
-        chunk_.turn_to_head(h);
-        chunk_.pack_key_columns();
-        chunk_.pack_query_rows();
-        run_chunk(head_state(states, h), saved_at(c, h), saved_at(c + 1, h).state, o);
+        chunk_.load_head_for_forward(h);
+        run_chunk(head_state(h), saved_at(c, h), saved_at(c + 1, h).state, o);
       }
     }
     hwy::FlushStream();
     if (state == nullptr) return;
     for (size_t h = slice_.head_begin; h < slice_.head_end; ++h)
-      unpack_state(head_state(states, h), in.K, in.V, slice_.panel_begin, slice_.panel_end,
+      unpack_state(head_state(h), in.K, in.V, slice_.panel_begin, slice_.panel_end,
                    state + (slice_.sequence * in.H + h) * size);
   }
 
  private:
-  static size_t scratch_size(const DeltaProductInputs& in, size_t C) {
-    return Chunk::scratch_size(in, C) + Products::scratch_size(in, C) +
-           3 * Scratch::rounded(C * kTilePanels * kPanel) + Scratch::rounded(C);
+  void lay_out(ScratchLayout& layout) {
+    chunk_.lay_out(layout);
+    products_.lay_out(layout);
+    for (float** panels : {&errors_, &updates_, &values_})
+      *panels = layout.take(plan_.C * kTilePanels * kPanel);
+    update_factors_ = layout.take(plan_.C);
+    states_ = layout.take((slice_.head_end - slice_.head_begin) * plan_.state_size);
   }
 
-  float* head_state(float* states, size_t h) const {
-    return states + (h - slice_.head_begin) * plan_.state_size;
-  }
+  float* head_state(size_t h) const { return states_ + (h - slice_.head_begin) * plan_.state_size; }
 
-  // Names what the heads will read and write in the coming chunk, but for what is saved: that goes past the caches.
-  void plan_prefetch(const std::optional<ComingChunk>& coming, const float* o) {
+  // What the heads will read and write in the next chunk, except what is saved, which bypasses the caches.
+  void start_prefetch(const std::optional<NextChunk>& next, const float* o) {
     const DeltaProductInputs& in = chunk_.in;
     prefetcher_.clear();
-    if (!coming) return;
-    const size_t heads = coming->heads;
-    const ChunkRows rows = coming->rows(in, chunk_.C);
+    if (!next) return;
+    const size_t heads = next->heads;
+    const ChunkRows rows = next->rows(in, chunk_.C);
     prefetcher_.add(in.k + rows.step_row * in.K, in.H * in.K, heads * in.K, rows.steps);
     prefetcher_.add(in.q + rows.query_row * in.K, in.H * in.K, heads * in.K, rows.num_queries);
     prefetcher_.add(in.v + rows.step_row * in.V, in.H * in.V, heads * in.V, rows.steps);
-    if (!o_past_caches_)
+    if (!stream_o_)
       prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, heads * in.V, rows.num_queries);
     const size_t tiles = (chunk_.C + chunk_.C / in.N + in.K) / kMaxRows<kTilePanels * kVecs> + 1;
     const size_t panels = slice_.panel_end - slice_.panel_begin;
-    prefetcher_.start((slice_.head_end - slice_.head_begin) *
-                      ((panels + kTilePanels - 1) / kTilePanels) * tiles);
+    prefetcher_.start((slice_.head_end - slice_.head_begin) * ceil_div(panels, kTilePanels) *
+                      tiles);
   }
 
   // Takes a head's state, in panels, through the chunk; what `saved` points to and next_state (a copy
@@ -102,12 +94,11 @@ class ForwardPass {
     };
     const size_t K = chunk_.in.K;
     if (slice_.panel_begin > 0) saved.key_products = nullptr;  // saved with the first panels
-    products_.find(saved, saved_past_caches_);
-    if (chunk_.gated())
-      for (size_t i = 0; i < chunk_.steps; ++i)
-        update_factors_[i] = chunk_.beta[i] * chunk_.to_end[i];
+    products_.compute(saved, stream_saved_);
+    for (size_t i = 0; i < chunk_.steps(); ++i)
+      update_factors_[i] = chunk_.beta()[i] * (chunk_.gated() ? chunk_.to_end()[i] : 1.0f);
     for_panels(slice_.panel_begin, slice_.panel_end, [&](auto panels, size_t p) HWY_ATTR {
-      find_errors<panels()>(panel(state, p, K), p, panel(saved.errors, p, chunk_.C));
+      compute_errors<panels()>(panel(state, p, K), p, panel(saved.errors, p, chunk_.C));
       read_out<panels()>(panel(state, p, K), p, o);
       advance<panels()>(panel(state, p, K), panel(next_state, p, K));
     });
@@ -118,39 +109,40 @@ class ForwardPass {
 
   // e = v - decayed S^T k - sum_{j<i} L_ij beta_j e_j, and updates: beta e decayed to the end of the chunk.
   template <size_t P>
-  HWY_NOINLINE void find_errors(const float* HWY_RESTRICT state, size_t p,
-                                float* HWY_RESTRICT saved) {
+  HWY_NOINLINE void compute_errors(const float* HWY_RESTRICT state, size_t p,
+                                   float* HWY_RESTRICT saved) {
     constexpr size_t W = P * kVecs, kRow = P * kPanel;
     const DeltaProductInputs& in = chunk_.in;
     const size_t C = chunk_.C;
-    const float* values = in.v + chunk_.rows.step_row * in.V + p * kPanel;
+    const float* values = in.v + chunk_.rows().step_row * in.V + p * kPanel;
     size_t stride = in.H * in.V, panel = kPanel;
     if ((p + P) * kPanel > in.V) {  // the last columns: loads must not run past the end of v
       panel = C * kPanel;
       for (size_t i = 0; i < P; ++i)
-        pack_panel(in.v + chunk_.rows.step_row * in.V, stride, chunk_.steps, in.V, p + i,
+        pack_panel(in.v + chunk_.rows().step_row * in.V, stride, chunk_.steps(), in.V, p + i,
                    values_ + i * panel);
       values = values_;
       stride = kPanel;
     }
-    for_tiles<W>(chunk_.steps, [&](auto rows, size_t i) HWY_ATTR {
+    for_tiles<W>(chunk_.steps(), [&](auto rows, size_t i) HWY_ATTR {
       constexpr size_t R = rows();
       prefetcher_.advance();
       Tile<R, W> e;
       set_zero(e);
-      add_product_t(e, chunk_.keys_t + i, C, state, kPanel, in.K, in.K * kPanel);
-      if (chunk_.gated()) scale_rows(e, chunk_.from_start + i);
-      DP_FOR_TILE(r, c)
-      e.v[r][c] =
-          hn::Sub(hn::LoadU(kTag, values + (i + r) * stride + column_of(c, panel)), e.v[r][c]);
-      const float* const beta_keys = products_.beta_keys + i * C;
+      add_product_t(e, chunk_.keys_t() + i, C, state, kPanel, in.K, in.K * kPanel);
+      if (chunk_.gated()) scale_rows(e, chunk_.from_start() + i);
+      DP_FOR_TILE (r, c)
+        e.v[r][c] = hn::Sub(hn::LoadU(kTag, values + (i + r) * stride + column_offset(c, panel)),
+                            e.v[r][c]);
+      const float* const beta_keys = products_.beta_keys() + i * C;
       add_product<true>(e, beta_keys, C, errors_, kRow, i);
-      DP_UNROLL for (size_t r = 0; r < R; ++r) {
-        DP_UNROLL for (size_t later = r + 1; later < R; ++later)
-            add_scaled<true>(e.v[later], beta_keys[later * C + i + r], e.v[r]);
+      DP_FOR (r, R) {
+        DP_UNROLL(32)
+        for (size_t later = r + 1; later < R; ++later)
+          add_scaled<true>(e.v[later], beta_keys[later * C + i + r], e.v[r]);
       }
       store(e, errors_ + i * kRow, kRow);
-      if (saved != nullptr) store_panels(e, saved + i * kPanel, C * kPanel, saved_past_caches_);
+      if (saved != nullptr) store_panels(e, saved + i * kPanel, C * kPanel, stream_saved_);
       scale_rows(e, update_factors_ + i);
       store(e, updates_ + i * kRow, kRow);
     });
@@ -162,29 +154,30 @@ class ForwardPass {
     constexpr size_t W = P * kVecs, kRow = P * kPanel;
     const DeltaProductInputs& in = chunk_.in;
     const size_t C = chunk_.C;
-    for_tiles<W>(chunk_.num_queries, [&](auto rows, size_t q) HWY_ATTR {
+    for_tiles<W>(chunk_.num_queries(), [&](auto rows, size_t q) HWY_ATTR {
       constexpr size_t R = rows();
       prefetcher_.advance();
       Tile<R, W> tile;
       set_zero(tile);
-      add_product(tile, chunk_.queries + q * in.K, in.K, state, kPanel, in.K, in.K * kPanel);
-      if (chunk_.gated()) scale_rows(tile, chunk_.query_from_start + q);
+      add_product(tile, chunk_.queries() + q * in.K, in.K, state, kPanel, in.K, in.K * kPanel);
+      if (chunk_.gated()) scale_rows(tile, chunk_.query_from_start() + q);
       // Steps that the tile's first query sees are seen by all of it, the next N by all but the first
       // and so on: no query is touched by what comes after it, not even by 0 x NaN.
-      const float* const products = products_.beta_queries + q * C;
+      const float* const products = products_.beta_queries() + q * C;
       size_t j = chunk_.query_step(q) + 1;
       add_product(tile, products, C, errors_, kRow, j);
-      DP_UNROLL for (size_t first = 1; first < R; ++first) {
+      DP_UNROLL(32)
+      for (size_t first = 1; first < R; ++first) {
         for (const size_t seen = j + in.N; j < seen; ++j) {
           Vec e[W];
           load_row(e, errors_ + j * kRow);
-          DP_UNROLL for (size_t r = first; r < R; ++r)
-              add_scaled<false>(tile.v[r], products[r * C + j], e);
+          DP_UNROLL(32)
+          for (size_t r = first; r < R; ++r) add_scaled<false>(tile.v[r], products[r * C + j], e);
         }
       }
       store_columns(tile, in.V - p * kPanel,
-                    o + chunk_.rows.query_row * in.V + q * in.H * in.V + p * kPanel, in.H * in.V,
-                    o_past_caches_);
+                    o + chunk_.rows().query_row * in.V + q * in.H * in.V + p * kPanel, in.H * in.V,
+                    stream_o_);
     });
   }
 
@@ -199,22 +192,23 @@ class ForwardPass {
       Tile<rows(), W> tile;
       load(tile, state + d * kPanel, kPanel, panel);
       if (chunk_.gated()) scale_all(tile, decay);
-      add_product(tile, chunk_.keys_t + d * C, C, updates_, kRow, chunk_.steps);
+      add_product(tile, chunk_.keys_t() + d * C, C, updates_, kRow, chunk_.steps());
       store(tile, state + d * kPanel, kPanel, panel);
-      if (saved != nullptr) store_panels(tile, saved + d * kPanel, panel, saved_past_caches_);
+      if (saved != nullptr) store_panels(tile, saved + d * kPanel, panel, stream_saved_);
     });
   }
 
   const ChunkPlan& plan_;
   const Slice slice_;
-  bool saved_past_caches_ = false, o_past_caches_ = false;
-  Scratch scratch_;
+  bool stream_saved_ = false, stream_o_ = false;
   Chunk chunk_;
   Prefetcher prefetcher_;
-  Products products_;
-  float *const errors_, *const updates_;  // [C,P kPanel]
-  float* const values_;                   // [P][C,kPanel]
-  float* const update_factors_;           // [C] beta, decayed to the end of the chunk
+  ChunkProducts products_;
+  float *errors_, *updates_;  // [C,P kPanel]
+  float* values_;             // [P][C,kPanel]
+  float* update_factors_;     // [C] beta, decayed to the end of the chunk
+  float* states_;             // [heads][panels][K][kPanel]
+  const Scratch scratch_;     // last: its layout sets what comes before
 };
 
 void chunk_forward_target(const DeltaProductInputs& inputs, const ChunkPlan& plan,

@@ -27,59 +27,50 @@ struct ChunkValues {
 
 class ChunkGradients {
  public:
-  static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
-    const size_t C = plan.C, Q = Chunk::query_capacity(in, C), padded_v = plan.panels * kPanel;
-    const auto size = [](size_t floats) { return Scratch::rounded(floats); };
-    return 2 * size(C * C) + size(Q * C) + size(Q * padded_v) + 2 * size(C * padded_v) +
-           2 * size(C * kKeyBlock) + 2 * size(Q * kKeyBlock) + 5 * size(C) + size(Q);
-  }
-
   ChunkGradients(const Chunk& chunk, const ChunkPlan& plan, const SavedChunk<const float>& saved,
-                 ChunkPrefetcher& prefetcher, const DeltaProductGradients& out, bool dk_past_caches,
-                 bool dq_past_caches, Scratch& scratch)
+                 ChunkPrefetcher& prefetcher, const DeltaProductGradients& out, bool stream_dk,
+                 bool stream_dq)
       : chunk_(chunk),
         plan_(plan),
         saved_(saved),
         prefetcher_(prefetcher),
         out_(out),
-        dk_past_caches_(dk_past_caches),
-        dq_past_caches_(dq_past_caches),
+        stream_dk_(stream_dk),
+        stream_dq_(stream_dq),
         C(chunk.C),
         Q(chunk.Q),
-        decays_(scratch.take(C * C)),
-        d_key_products_(scratch.take(C * C)),
-        d_query_products_(scratch.take(Q * C)),
-        d_o_t_(scratch.take(Q * plan.panels * kPanel)),
-        d_updates_t_(scratch.take(C * plan.panels * kPanel)),
-        errors_t_(scratch.take(C * plan.panels * kPanel)),
-        dk_t_(scratch.take(C * kKeyBlock)),
-        dq_t_(scratch.take(Q * kKeyBlock)),
-        dk_(scratch.take(C * kKeyBlock)),
-        dq_(scratch.take(Q * kKeyBlock)),
-        minus_beta_(scratch.take(C)),
-        d_value_factors_(scratch.take(C)),
-        update_factors_(scratch.take(C)),
-        d_log_from_start_(scratch.take(C)),
-        d_log_to_end_(scratch.take(C)),
-        d_log_queries_(scratch.take(Q)),
         used_steps_(C),
         used_queries_(Q),
         d_log_(C) {}
 
-  /// Writes the gradients of q, k, beta and gate for the chunk at hand.
-  void find(const ChunkValues& values) {
-    find_factors();
+  void lay_out(ScratchLayout& layout) {
+    const size_t padded_v = plan_.panels * kPanel;
+    for (float** matrix : {&decays_, &d_key_products_}) *matrix = layout.take(C * C);
+    d_query_products_ = layout.take(Q * C);
+    d_o_t_ = layout.take(Q * padded_v);
+    for (float** matrix : {&d_updates_t_, &errors_t_}) *matrix = layout.take(C * padded_v);
+    dk_t_ = layout.take(C * kKeyBlock), dq_t_ = layout.take(Q * kKeyBlock);
+    dk_ = layout.take(C * kKeyBlock), dq_ = layout.take(Q * kKeyBlock);
+    for (float** steps :
+         {&minus_beta_, &d_value_factors_, &update_factors_, &d_log_from_start_, &d_log_to_end_})
+      *steps = layout.take(C);
+    d_log_queries_ = layout.take(Q);
+  }
+
+  /// Writes the gradients of q, k, beta and gate for the head that is loaded.
+  void compute(const ChunkValues& values) {
+    compute_factors();
     transpose_panels(values);
-    find_d_products(values);
-    find_dbeta();
+    compute_d_products(values);
+    compute_dbeta();
     if (chunk_.gated()) {
       std::fill(d_log_from_start_, d_log_from_start_ + C, 0.0f);
       std::fill(d_log_to_end_, d_log_to_end_ + C, 0.0f);
       std::fill(d_log_queries_, d_log_queries_ + Q, 0.0f);
     }
     for (size_t d = 0; d < chunk_.in.K; d += kKeyBlock)
-      find_dk_and_dq(values, d, std::min(kKeyBlock, chunk_.in.K - d));
-    if (chunk_.gated()) find_dlog_gate(values.states, values.d_states);
+      compute_dk_and_dq(values, d, std::min(kKeyBlock, chunk_.in.K - d));
+    if (chunk_.gated()) compute_dlog_gate(values.states, values.d_states);
   }
 
  private:
@@ -87,17 +78,17 @@ class ChunkGradients {
   static constexpr size_t kKeyBlock = 32;
 
   // dV = beta dU and U = beta E: beta comes in when a product is done, with the decay if there is one.
-  void find_factors() {
+  void compute_factors() {
     for (size_t i = 0; i < chunk_.padded_steps(); ++i) {
-      minus_beta_[i] = -chunk_.beta[i];
-      d_value_factors_[i] = chunk_.beta[i] * (chunk_.gated() ? chunk_.from_start[i] : 1.0f);
-      update_factors_[i] = chunk_.beta[i] * (chunk_.gated() ? chunk_.to_end[i] : 1.0f);
+      minus_beta_[i] = -chunk_.beta()[i];
+      d_value_factors_[i] = chunk_.beta()[i] * (chunk_.gated() ? chunk_.from_start()[i] : 1.0f);
+      update_factors_[i] = chunk_.beta()[i] * (chunk_.gated() ? chunk_.to_end()[i] : 1.0f);
     }
   }
 
   // Steps (or queries) along the lanes: errors_t [V][C] = E^T, d_updates_t = dU^T, d_o_t [V][Q].
   HWY_NOINLINE void transpose_panels(const ChunkValues& values) {
-    const size_t steps = chunk_.steps, queries = chunk_.num_queries;
+    const size_t steps = chunk_.steps(), queries = chunk_.num_queries();
     const auto transpose_all = [&](const float* panels, size_t stride, size_t count, float* to) {
       for (size_t row = 0; row < plan_.panels * kPanel; row += kPanel)
         transpose(panels + row * stride, kPanel, count, kPanel, to + row * stride, stride);
@@ -113,18 +104,18 @@ class ChunkGradients {
     used_queries_ = queries;
   }
 
-  HWY_NOINLINE void find_dbeta() {
-    float* dbeta = out_.dbeta + chunk_.rows.step_row;
-    for (size_t i = 0; i < chunk_.steps; i += kLanes) {
+  HWY_NOINLINE void compute_dbeta() {
+    float* dbeta = out_.dbeta + chunk_.rows().step_row;
+    for (size_t i = 0; i < chunk_.steps(); i += kLanes) {
       Vec sum[4] = {hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag)};
       for (size_t x = i; x < plan_.panels * kPanel * C; x += 4 * C) {
-        DP_UNROLL for (size_t part = 0; part < 4; ++part) sum[part] =
-            hn::MulAdd(hn::LoadU(kTag, errors_t_ + x + part * C),
-                       hn::LoadU(kTag, d_updates_t_ + x + part * C), sum[part]);
+        DP_FOR (part, 4)
+          sum[part] = hn::MulAdd(hn::LoadU(kTag, errors_t_ + x + part * C),
+                                 hn::LoadU(kTag, d_updates_t_ + x + part * C), sum[part]);
       }
       HWY_ALIGN float sums[kLanes];
       hn::StoreU(hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])), kTag, sums);
-      for (size_t r = 0; r < std::min(kLanes, chunk_.steps - i); ++r)
+      for (size_t r = 0; r < std::min(kLanes, chunk_.steps() - i); ++r)
         dbeta[(i + r) * chunk_.in.H] = sums[r];
     }
   }
@@ -136,18 +127,19 @@ class ChunkGradients {
 
   // d_key_products[i][j] = gradient of k_i . k_j through L, j < i; d_query_products[r][j] that of
   // q_r . k_j through P. When gated, also their part in the gradient of the log decays.
-  HWY_NOINLINE void find_d_products(const ChunkValues& values) {
-    for (size_t column = 0; column < chunk_.steps; column += kLanes) {
-      find_d_product_rows(column + 1, chunk_.steps, column, values.d_updates, C, minus_beta_,
-                          d_key_products_);
-      find_d_product_rows(chunk_.first_query_after(column), chunk_.num_queries, column, values.d_o,
-                          Q, nullptr, d_query_products_);
+  HWY_NOINLINE void compute_d_products(const ChunkValues& values) {
+    for (size_t column = 0; column < chunk_.steps(); column += kLanes) {
+      compute_d_product_rows(column + 1, chunk_.steps(), column, values.d_updates, C, minus_beta_,
+                             d_key_products_);
+      compute_d_product_rows(chunk_.first_query_after(column), chunk_.num_queries(), column,
+                             values.d_o, Q, nullptr, d_query_products_);
     }
     if (chunk_.gated()) {
-      find_decays_between(chunk_, decays_);
+      compute_decays_between(chunk_, decays_);
       add_product_decays();
-      for (size_t i = 1; i < chunk_.steps; ++i) multiply(d_key_products_ + i * C, decays_ + i * C);
-      for (size_t r = 0; r < chunk_.num_queries; ++r)
+      for (size_t i = 1; i < chunk_.steps(); ++i)
+        multiply(d_key_products_ + i * C, decays_ + i * C);
+      for (size_t r = 0; r < chunk_.num_queries(); ++r)
         multiply(d_query_products_ + r * C, decays_ + chunk_.query_step(r) * C);
     }
     clear_unseen(d_query_products_);
@@ -156,10 +148,10 @@ class ChunkGradients {
 
   // out[x][column ..] = row_factors[x] (values_x . beta_j e_j) for begin <= x < end and a vector of steps j from column on;
   // values are panels of `rows_per_panel` rows.
-  HWY_INLINE void find_d_product_rows(size_t begin, size_t end, size_t column,
-                                      const float* HWY_RESTRICT values, size_t rows_per_panel,
-                                      const float* HWY_RESTRICT row_factors,
-                                      float* HWY_RESTRICT out) const {
+  HWY_INLINE void compute_d_product_rows(size_t begin, size_t end, size_t column,
+                                         const float* HWY_RESTRICT values, size_t rows_per_panel,
+                                         const float* HWY_RESTRICT row_factors,
+                                         float* HWY_RESTRICT out) const {
     if (begin >= end) return;
     for_tiles<1, kMaxNarrowRows>(end - begin, [&](auto rows, size_t first) HWY_ATTR {
       const size_t x = begin + first;
@@ -169,7 +161,7 @@ class ChunkGradients {
         add_product(tile, values + (p * rows_per_panel + x) * kPanel, kPanel,
                     errors_t_ + p * kPanel * C + column, C, kPanel);
       if (row_factors != nullptr) scale_rows(tile, row_factors + x);
-      scale_columns(tile, chunk_.beta + column);
+      scale_columns(tile, chunk_.beta() + column);
       store(tile, out + x * C + column, C);
     });
   }
@@ -178,7 +170,7 @@ class ChunkGradients {
   // that is made symmetric here, with zeros on the diagonal.
   template <size_t W>
   HWY_NOINLINE void mirror_blocks() {
-    for_tiles<W>(chunk_.steps, [&](auto rows, size_t i) {
+    for_tiles<W>(chunk_.steps(), [&](auto rows, size_t i) {
       float* const block = d_key_products_ + i * C + i;
       for (size_t r = 0; r < rows(); ++r) {
         for (size_t c = 0; c < r; ++c) block[c * C + r] = block[r * C + c];
@@ -194,7 +186,7 @@ class ChunkGradients {
 
   // per_query [Q,C]: zero for the steps after each query's own.
   HWY_NOINLINE void clear_unseen(float* per_query) {
-    for (size_t r = 0; r < chunk_.num_queries; ++r) {
+    for (size_t r = 0; r < chunk_.num_queries(); ++r) {
       float* row = per_query + r * C;
       const size_t seen = chunk_.query_step(r) + 1;
       for (size_t i = seen / kLanes * kLanes; i < chunk_.padded_steps(); i += kLanes)
@@ -206,7 +198,7 @@ class ChunkGradients {
 
   // d_log[i]: gradient of the log of from_start[i]. A product of steps j < i (or of query r at step i
   // with step j) carries decay from_start[i] / from_start[j], so what one gains the other loses: in
-  // double precision, because find_dlog_gate sums over both.
+  // double precision, because compute_dlog_gate sums over both.
   void add_product_decays() {
     std::fill(d_log_.begin(), d_log_.end(), 0.0);
     const hn::CappedTag<double, kPanel> d;
@@ -223,9 +215,9 @@ class ChunkGradients {
       }
       d_log_[i] += hn::GetLane(hn::SumOfLanes(d, sum));
     };
-    for (size_t i = 1; i < chunk_.steps; ++i)
+    for (size_t i = 1; i < chunk_.steps(); ++i)
       add(d_key_products_ + i * C, saved_.key_products + i * C, i, i);
-    for (size_t r = 0; r < chunk_.num_queries; ++r) {
+    for (size_t r = 0; r < chunk_.num_queries(); ++r) {
       const size_t step = chunk_.query_step(r);
       add(d_query_products_ + r * C, saved_.query_products + r * C, step, step + 1);
     }
@@ -235,17 +227,17 @@ class ChunkGradients {
   //   dk_t = (U dS'^T - dV S^T)^T,  dq_t = (dO S^T)^T,
   // then, key columns along the lanes, what comes through products of keys and queries:
   //   dk = dk_t^T + (dL + dL^T) K + dP^T Q,  dq = scale (dq_t^T + dP K)
-  void find_dk_and_dq(const ChunkValues& values, size_t begin, size_t count) {
+  void compute_dk_and_dq(const ChunkValues& values, size_t begin, size_t count) {
     for_panels(0, chunk_.padded_steps() / kPanel, [&](auto panels, size_t p) HWY_ATTR {
-      find_dk_columns<panels() * kVecs>(values, begin, count, p * kPanel);
+      compute_dk_columns<panels() * kVecs>(values, begin, count, p * kPanel);
     });
     size_t query = 0;
     for (; query + kPanel <= chunk_.padded_queries(); query += kPanel)
-      find_dq_columns<kVecs>(values, begin, count, query);
-    for (; query < chunk_.num_queries; query += kLanes)
-      find_dq_columns<1>(values, begin, count, query);
-    transpose(dk_t_, C, count, chunk_.steps, dk_, kKeyBlock);
-    transpose(dq_t_, Q, count, chunk_.num_queries, dq_, kKeyBlock);
+      compute_dq_columns<kVecs>(values, begin, count, query);
+    for (; query < chunk_.num_queries(); query += kLanes)
+      compute_dq_columns<1>(values, begin, count, query);
+    transpose(dk_t_, C, count, chunk_.steps(), dk_, kKeyBlock);
+    transpose(dq_t_, Q, count, chunk_.num_queries(), dq_, kKeyBlock);
     for_panels(0, (count + kPanel - 1) / kPanel, [&](auto panels, size_t p) HWY_ATTR {
       add_to_dk<panels()>(begin, p * kPanel);
       add_to_dq<panels()>(begin, p * kPanel);
@@ -253,8 +245,8 @@ class ChunkGradients {
   }
 
   template <size_t W>
-  HWY_NOINLINE void find_dk_columns(const ChunkValues& values, size_t begin, size_t count,
-                                    size_t column) {
+  HWY_NOINLINE void compute_dk_columns(const ChunkValues& values, size_t begin, size_t count,
+                                       size_t column) {
     const size_t panel_size = chunk_.in.K * kPanel;
     for_tiles<W>(count, [&](auto rows, size_t first) HWY_ATTR {
       constexpr size_t R = rows();
@@ -268,7 +260,7 @@ class ChunkGradients {
                           d_updates_t_ + p * kPanel * C + column, C, kPanel);
       if (chunk_.gated()) {
         scale_columns(tile, d_value_factors_ + column);
-        add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_from_start_ + column);
+        add_column_dots(tile, chunk_.keys_t() + d * C + column, C, d_log_from_start_ + column);
         store(tile, out, C);
         set_zero(tile);
       }
@@ -277,17 +269,17 @@ class ChunkGradients {
                     errors_t_ + p * kPanel * C + column, C, kPanel);
       scale_columns(tile, update_factors_ + column);
       if (chunk_.gated()) {
-        add_column_dots(tile, chunk_.keys_t + d * C + column, C, d_log_to_end_ + column);
-        DP_FOR_TILE(r, c)
-        tile.v[r][c] = hn::Add(tile.v[r][c], hn::LoadU(kTag, out + r * C + c * kLanes));
+        add_column_dots(tile, chunk_.keys_t() + d * C + column, C, d_log_to_end_ + column);
+        DP_FOR_TILE (r, c)
+          tile.v[r][c] = hn::Add(tile.v[r][c], hn::LoadU(kTag, out + r * C + c * kLanes));
       }
       store(tile, out, C);
     });
   }
 
   template <size_t W>
-  HWY_NOINLINE void find_dq_columns(const ChunkValues& values, size_t begin, size_t count,
-                                    size_t column) {
+  HWY_NOINLINE void compute_dq_columns(const ChunkValues& values, size_t begin, size_t count,
+                                       size_t column) {
     for_tiles<W>(count, [&](auto rows, size_t first) HWY_ATTR {
       const size_t d = begin + first;
       prefetcher_.advance();
@@ -297,8 +289,8 @@ class ChunkGradients {
         add_product(tile, values.states + (p * chunk_.in.K + d) * kPanel, kPanel,
                     d_o_t_ + p * kPanel * Q + column, Q, kPanel);
       if (chunk_.gated()) {
-        scale_columns(tile, chunk_.query_from_start + column);
-        add_column_dots(tile, chunk_.queries_t + d * Q + column, Q, d_log_queries_ + column);
+        scale_columns(tile, chunk_.query_from_start() + column);
+        add_column_dots(tile, chunk_.queries_t() + d * Q + column, Q, d_log_queries_ + column);
       }
       store(tile, dq_t_ + first * Q + column, Q);
     });
@@ -309,17 +301,18 @@ class ChunkGradients {
   HWY_NOINLINE void add_to_dk(size_t begin, size_t first) {
     constexpr size_t W = P * kVecs;
     const size_t K = chunk_.in.K, stride = chunk_.in.H * K, column = begin + first;
-    float* const out = out_.dk + chunk_.rows.step_row * K + column;
-    for_tiles<W>(chunk_.steps, [&](auto rows, size_t i) HWY_ATTR {
+    float* const out = out_.dk + chunk_.rows().step_row * K + column;
+    for_tiles<W>(chunk_.steps(), [&](auto rows, size_t i) HWY_ATTR {
       prefetcher_.advance();
       Tile<rows(), W> tile;
       load(tile, dk_ + i * kKeyBlock + first, kKeyBlock);
       const size_t end = i + rows();
-      add_product(tile, d_key_products_ + i * C, C, chunk_.keys + column, K, end);
-      add_product_t(tile, d_key_products_ + end * C + i, C, chunk_.keys + end * K + column, K,
-                    chunk_.steps - end);
-      add_product_t(tile, d_query_products_ + i, C, chunk_.queries + column, K, chunk_.num_queries);
-      store_columns(tile, K - column, out + i * stride, stride, dk_past_caches_);
+      add_product(tile, d_key_products_ + i * C, C, chunk_.keys() + column, K, end);
+      add_product_t(tile, d_key_products_ + end * C + i, C, chunk_.keys() + end * K + column, K,
+                    chunk_.steps() - end);
+      add_product_t(tile, d_query_products_ + i, C, chunk_.queries() + column, K,
+                    chunk_.num_queries());
+      store_columns(tile, K - column, out + i * stride, stride, stream_dk_);
     });
   }
 
@@ -327,15 +320,15 @@ class ChunkGradients {
   HWY_NOINLINE void add_to_dq(size_t begin, size_t first) {
     constexpr size_t W = P * kVecs;
     const size_t K = chunk_.in.K, stride = chunk_.in.H * K, column = begin + first;
-    float* const out = out_.dq + chunk_.rows.query_row * K + column;
-    for_tiles<W>(chunk_.num_queries, [&](auto rows, size_t r) HWY_ATTR {
+    float* const out = out_.dq + chunk_.rows().query_row * K + column;
+    for_tiles<W>(chunk_.num_queries(), [&](auto rows, size_t r) HWY_ATTR {
       prefetcher_.advance();
       Tile<rows(), W> tile;
       load(tile, dq_ + r * kKeyBlock + first, kKeyBlock);
-      add_product(tile, d_query_products_ + r * C, C, chunk_.keys + column, K,
+      add_product(tile, d_query_products_ + r * C, C, chunk_.keys() + column, K,
                   chunk_.query_step(r + rows() - 1) + 1);
       scale_all(tile, chunk_.in.scale);
-      store_columns(tile, K - column, out + r * stride, stride, dq_past_caches_);
+      store_columns(tile, K - column, out + r * stride, stride, stream_dq_);
     });
   }
 
@@ -343,33 +336,33 @@ class ChunkGradients {
   template <size_t R, size_t W>
   HWY_INLINE void add_column_dots(const Tile<R, W>& tile, const float* HWY_RESTRICT b,
                                   size_t stride, float* HWY_RESTRICT sums) {
-    DP_UNROLL for (size_t c = 0; c < W; ++c) {
+    DP_FOR (c, W) {
       Vec sum = hn::LoadU(kTag, sums + c * kLanes);
-      DP_UNROLL for (size_t r = 0; r < R; ++r) sum =
-          hn::MulAdd(tile.v[r][c], hn::LoadU(kTag, b + r * stride + c * kLanes), sum);
+      DP_FOR (r, R)
+        sum = hn::MulAdd(tile.v[r][c], hn::LoadU(kTag, b + r * stride + c * kLanes), sum);
       hn::StoreU(sum, kTag, sums + c * kLanes);
     }
   }
 
   // A token's gate is a factor of from_start[i] for every step i of the chunk from its first on, and
   // to_end[i] is from_start[last] / from_start[i].
-  HWY_NOINLINE void find_dlog_gate(const float* states, const float* d_states) {
+  HWY_NOINLINE void compute_dlog_gate(const float* states, const float* d_states) {
     Vec dots[4] = {hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag)};
     const auto add = [&](size_t x, Vec& dot) HWY_ATTR {
       dot = hn::MulAdd(hn::LoadU(kTag, states + x), hn::LoadU(kTag, d_states + x), dot);
     };
     size_t x = 0;
     for (; x + 4 * kLanes <= plan_.state_size; x += 4 * kLanes)
-      DP_UNROLL for (size_t part = 0; part < 4; ++part) add(x + part * kLanes, dots[part]);
+      DP_FOR (part, 4) add(x + part * kLanes, dots[part]);
     for (; x < plan_.state_size; x += kLanes) add(x, dots[0]);
     const Vec dot = hn::Add(hn::Add(dots[0], dots[1]), hn::Add(dots[2], dots[3]));
     double later =
         static_cast<double>(chunk_.total_decay()) * hn::GetLane(hn::SumOfLanes(kTag, dot));
-    for (size_t r = 0; r < chunk_.num_queries; ++r)
+    for (size_t r = 0; r < chunk_.num_queries(); ++r)
       d_log_[chunk_.query_step(r)] += d_log_queries_[r];
-    for (size_t i = 0; i < chunk_.steps; ++i) later += d_log_to_end_[i];
-    size_t i = chunk_.steps;
-    for (size_t g = chunk_.num_gates; g-- > 0;) {
+    for (size_t i = 0; i < chunk_.steps(); ++i) later += d_log_to_end_[i];
+    size_t i = chunk_.steps();
+    for (size_t g = chunk_.num_gates(); g-- > 0;) {
       while (i > chunk_.gate_step(g)) {
         --i;
         later += d_log_[i] + d_log_from_start_[i] - d_log_to_end_[i];
@@ -380,22 +373,21 @@ class ChunkGradients {
 
   const Chunk& chunk_;
   const ChunkPlan& plan_;
-  const SavedChunk<const float>& saved_;  // of the chunk at hand
+  const SavedChunk<const float>& saved_;  // of the head that is loaded
   ChunkPrefetcher& prefetcher_;
   const DeltaProductGradients& out_;
-  const bool dk_past_caches_, dq_past_caches_;
+  const bool stream_dk_, stream_dq_;
   const size_t C, Q;
-  float* const decays_;                                        // [C,C]
-  float *const d_key_products_, *const d_query_products_;      // [C,C] [Q,C]
-  float *const d_o_t_, *const d_updates_t_, *const errors_t_;  // [V,Q] [V,C] [V,C]
-  float *const dk_t_,
-      *const dq_t_, *const dk_,
-                        *const dq_;  // of a block of keys: [kKeyBlock,C] [kKeyBlock,Q], transposed
-  float *const minus_beta_, *const d_value_factors_, *const update_factors_;  // [C]
-  float *const d_log_from_start_, *const d_log_to_end_;                       // [C]
-  float* const d_log_queries_;                                                // [Q]
-  size_t used_steps_,
-      used_queries_;  // columns of errors_t_, d_updates_t_ and of d_o_t_ that may not be zero
+  float* decays_;                              // [C,C]
+  float *d_key_products_, *d_query_products_;  // [C,C] [Q,C]
+  float *d_o_t_, *d_updates_t_, *errors_t_;    // [V,Q] [V,C] [V,C]
+  float *dk_t_, *dq_t_;  // of a block of key columns: [kKeyBlock,C] [kKeyBlock,Q]
+  float *dk_, *dq_;      // the same transposed
+  float *minus_beta_, *d_value_factors_, *update_factors_;  // [C]
+  float *d_log_from_start_, *d_log_to_end_;                 // [C]
+  float* d_log_queries_;                                    // [Q]
+  // Columns of errors_t_ and d_updates_t_, and of d_o_t_, that may not be zero.
+  size_t used_steps_, used_queries_;
   std::vector<double> d_log_;  // [C]
 };
 

@@ -5,9 +5,8 @@
 
 namespace dp {
 
-/// Some heads of a sequence, and of each the value columns [panel_begin, panel_end) x kPanel. The heads
-/// advance together, chunk by chunk: their rows share memory pages, and a page costs a walk of the page
-/// table each time its head comes around again.
+/// Some heads of a sequence, and of each the value columns [panel_begin, panel_end) x kPanel. The heads advance together,
+/// chunk by chunk: their rows share memory pages, so that each page is looked up once per chunk, not once per head.
 struct Slice {
   size_t sequence, head_begin, head_end, panel_begin, panel_end;
 };

@@ -12,20 +12,27 @@ size_t steps_per_chunk(size_t K) { return K <= 48 ? 16 : K <= 256 ? 32 : 64; }
 
 ChunkPlan::ChunkPlan(const DeltaProductInputs& inputs)
     : C(steps_per_chunk(inputs.K)),
-      panels(round_up(inputs.V, kPanel) / kPanel),
+      panels(ceil_div(inputs.V, kPanel)),
       state_size(panels * inputs.K * kPanel),
       errors_size(panels * C * kPanel),
-      queries((C + inputs.N - 1) / inputs.N),
+      queries(ceil_div(C, inputs.N)),
       first_chunk(inputs.num_sequences + 1, 0) {
-  for (size_t s = 0; s < inputs.num_sequences; ++s) {
-    const size_t steps = static_cast<size_t>(inputs.offsets[s + 1] - inputs.offsets[s]) * inputs.N;
-    first_chunk[s + 1] = first_chunk[s] + round_up(steps, C) / C;
-  }
+  for (size_t s = 0; s < inputs.num_sequences; ++s)
+    first_chunk[s + 1] = first_chunk[s] + ceil_div(inputs.length(s) * inputs.N, C);
 }
 
 size_t delta_product_saved_size(const DeltaProductInputs& inputs) {
   const ChunkPlan plan(inputs);
   return plan.first_chunk.back() * inputs.H * plan.saved_size();
+}
+
+size_t delta_product_max_saved_size(const DeltaProductInputs& inputs, size_t tokens) {
+  DeltaProductInputs sizes = inputs;
+  sizes.num_sequences = 0;
+  const ChunkPlan plan(sizes);
+  // Each sequence ends with at most one chunk that is not full.
+  const size_t chunks = tokens * inputs.N / plan.C + std::min(tokens, inputs.num_sequences);
+  return chunks * inputs.H * plan.saved_size();
 }
 
 }  // namespace dp

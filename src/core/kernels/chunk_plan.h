@@ -1,11 +1,12 @@
 // How the steps of a sequence are cut into chunks, and where a chunk's data lies in the saved buffer.
 // The same for every SIMD target, so that a forward pass on one can be followed by a backward on another.
 #pragma once
+#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "kernels/delta_product.h"
+#include "kernels/sizes.h"
 
 namespace dp {
 
@@ -13,10 +14,6 @@ namespace dp {
 // down one panel touches consecutive cache lines, where rows of a [K,V] matrix with V a power of two
 // would all fall into the same few cache sets.
 inline constexpr size_t kPanel = 16;
-
-constexpr size_t round_up(size_t n, size_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
 
 /// Steps are the N T factors of a sequence in order; a chunk is up to C consecutive ones. Chunks ignore
 /// token boundaries (any N works): token t is read out in the chunk that holds its last step.
@@ -37,17 +34,35 @@ struct ChunkPlan {
   }
 };
 
+/// The rows of one head in one chunk: of k, v and beta from step_row on, of q and o from query_row on, each in.H rows after
+/// the one before.
+struct ChunkRows {
+  ChunkRows() = default;
+  ChunkRows(const DeltaProductInputs& in, size_t C, size_t sequence, size_t chunk, size_t head)
+      : begin(chunk * C),
+        steps(std::min(C, in.length(sequence) * in.N - begin)),
+        first_query(begin / in.N),
+        num_queries((begin + steps) / in.N - first_query),
+        step_row((in.first_token(sequence) * in.N + begin) * in.H + head),
+        query_row((in.first_token(sequence) + first_query) * in.H + head) {}
+
+  size_t begin = 0, steps = 0;  // of the sequence's steps
+  size_t first_query = 0,
+         num_queries = 0;  // of the sequence's tokens: those whose last step lies in the chunk
+  size_t step_row = 0, query_row = 0;
+};
+
 /// What a forward pass saves of one chunk of one head: the state before it, of each step its prediction
 /// error e = v - S^T k, and the decayed products of keys and queries with earlier keys.
 template <class Float>
 struct SavedChunk {
   Float* state = nullptr;           // [panels][K][kPanel]
   Float* errors = nullptr;          // [panels][C][kPanel]
-  Float* key_products = nullptr;    // [C][C] L, see Products
+  Float* key_products = nullptr;    // [C][C] L, see ChunkProducts
   Float* query_products = nullptr;  // [queries][C] P
 };
 
-/// Chunk by chunk with all heads of each, as the passes go: they then move through memory in one line.
+/// Where a chunk lies in `saved`: chunk by chunk with all heads of each, the order in which the passes go through them.
 template <class Float>
 SavedChunk<Float> saved_chunk(Float* saved, const ChunkPlan& plan, size_t H, size_t sequence,
                               size_t chunk, size_t head) {

@@ -18,52 +18,51 @@ namespace dp::HWY_NAMESPACE {
 
 class ChunkSweep {
  public:
-  static size_t scratch_size(const DeltaProductInputs& in, const ChunkPlan& plan) {
-    return Scratch::rounded(plan.errors_size) + Scratch::rounded(plan.C * plan.C) +
-           Scratch::rounded(plan.C) + Scratch::rounded(Chunk::query_capacity(in, plan.C) * in.K);
-  }
-
   ChunkSweep(const Chunk& chunk, const ChunkPlan& plan, const SavedChunk<const float>& saved,
-             ChunkPrefetcher& prefetcher, bool dv_past_caches, Scratch& scratch)
+             ChunkPrefetcher& prefetcher, bool stream_dv)
       : chunk_(chunk),
-        dv_past_caches_(dv_past_caches),
+        plan_(plan),
         saved_(saved),
         prefetcher_(prefetcher),
+        stream_dv_(stream_dv),
         C(chunk.C),
-        Q(chunk.Q),
-        d_values_(scratch.take(plan.errors_size)),
-        beta_products_(scratch.take(C * C)),
-        d_value_factors_(scratch.take(C)),
-        queries_from_start_(scratch.take(Q * chunk.in.K)) {}
+        Q(chunk.Q) {}
 
-  /// After the chunk has been prepared.
+  void lay_out(ScratchLayout& layout) {
+    d_values_ = layout.take(plan_.errors_size);
+    beta_products_ = layout.take(C * C);
+    d_value_factors_ = layout.take(C);
+    queries_from_start_ = layout.take(Q * chunk_.in.K);
+  }
+
+  /// For the head that is loaded.
   void prepare() {
     const size_t K = chunk_.in.K;
-    scale_rows(saved_.key_products, C, chunk_.steps, C, chunk_.beta, beta_products_);
-    for (size_t i = 0; i < chunk_.steps; ++i)
-      d_value_factors_[i] = chunk_.beta[i] * (chunk_.gated() ? chunk_.from_start[i] : 1.0f);
+    scale_rows(saved_.key_products, C, chunk_.steps(), C, chunk_.beta(), beta_products_);
+    for (size_t i = 0; i < chunk_.steps(); ++i)
+      d_value_factors_[i] = chunk_.beta()[i] * (chunk_.gated() ? chunk_.from_start()[i] : 1.0f);
     if (chunk_.gated())
-      scale_rows(chunk_.queries, K, chunk_.num_queries, K, chunk_.query_from_start,
+      scale_rows(chunk_.queries(), K, chunk_.num_queries(), K, chunk_.query_from_start(),
                  queries_from_start_);
   }
 
   /// dU of P panels from panel p on, from their dS' and dO; also dV = beta dU, which goes to dv.
   template <size_t P>
-  HWY_NOINLINE void find_d_updates(size_t p, const float* HWY_RESTRICT d_state,
-                                   const float* HWY_RESTRICT d_o, float* HWY_RESTRICT d_updates,
-                                   float* HWY_RESTRICT dv) {
+  HWY_NOINLINE void compute_d_updates(size_t p, const float* HWY_RESTRICT d_state,
+                                      const float* HWY_RESTRICT d_o, float* HWY_RESTRICT d_updates,
+                                      float* HWY_RESTRICT dv) {
     constexpr size_t W = P * kVecs;
-    const size_t steps = chunk_.steps, K = chunk_.in.K, V = chunk_.in.V, stride = chunk_.in.H * V,
+    const size_t steps = chunk_.steps(), K = chunk_.in.K, V = chunk_.in.V, stride = chunk_.in.H * V,
                  panel = C * kPanel, columns = V - p * kPanel;
     float* const d_values = d_values_ + p * panel;
-    dv += chunk_.rows.step_row * V + p * kPanel;
+    dv += chunk_.rows().step_row * V + p * kPanel;
     for_tiles_reversed<W>(steps, [&](auto rows, size_t i) HWY_ATTR {
       constexpr size_t R = rows();
       prefetcher_.advance();
       Tile<R, W> x;
       set_zero(x);
-      add_product(x, chunk_.keys + i * K, K, d_state, kPanel, K, K * kPanel);
-      if (chunk_.gated()) scale_rows(x, chunk_.to_end + i);
+      add_product(x, chunk_.keys() + i * K, K, d_state, kPanel, K, K * kPanel);
+      if (chunk_.gated()) scale_rows(x, chunk_.to_end() + i);
       add_d_o(x, i, d_o);
       add_product_t<true>(x, beta_products_ + (i + R) * C + i, C, d_updates + (i + R) * kPanel,
                           kPanel, steps - i - R, panel);
@@ -74,19 +73,19 @@ class ChunkSweep {
         scale_rows(decayed, d_value_factors_ + i);
         store(decayed, d_values + i * kPanel, kPanel, panel);
       }
-      scale_rows(x, chunk_.beta + i);
+      scale_rows(x, chunk_.beta() + i);
       if (!chunk_.gated()) store(x, d_values + i * kPanel, kPanel, panel);
-      store_columns(x, columns, dv + i * stride, stride, dv_past_caches_);
+      store_columns(x, columns, dv + i * stride, stride, stream_dv_);
     });
   }
 
   /// dS = decayed dS' + Q^T dO - K^T dV of P panels from panel p on; after and before may be the same.
   template <size_t P>
-  HWY_NOINLINE void retreat(size_t p, const float* after, const float* HWY_RESTRICT d_o,
-                            float* before) {
+  HWY_NOINLINE void compute_d_state(size_t p, const float* after, const float* HWY_RESTRICT d_o,
+                                    float* before) {
     constexpr size_t W = P * kVecs;
     const float* d_values = d_values_ + p * C * kPanel;
-    const float* queries = chunk_.gated() ? queries_from_start_ : chunk_.queries;
+    const float* queries = chunk_.gated() ? queries_from_start_ : chunk_.queries();
     const float decay = chunk_.total_decay();
     const size_t K = chunk_.in.K;
     for_tiles<W>(K, [&](auto rows, size_t d) HWY_ATTR {
@@ -94,8 +93,8 @@ class ChunkSweep {
       Tile<rows(), W> tile;
       load(tile, after + d * kPanel, kPanel, K * kPanel);
       if (chunk_.gated()) scale_all(tile, decay);
-      add_product_t(tile, queries + d, K, d_o, kPanel, chunk_.num_queries, Q * kPanel);
-      add_product_t<true>(tile, chunk_.keys + d, K, d_values, kPanel, chunk_.steps, C * kPanel);
+      add_product_t(tile, queries + d, K, d_o, kPanel, chunk_.num_queries(), Q * kPanel);
+      add_product_t<true>(tile, chunk_.keys() + d, K, d_values, kPanel, chunk_.steps(), C * kPanel);
       store(tile, before + d * kPanel, kPanel, K * kPanel);
     });
   }
@@ -105,15 +104,14 @@ class ChunkSweep {
   template <size_t R, size_t W>
   HWY_INLINE void add_d_o(Tile<R, W>& x, size_t i, const float* HWY_RESTRICT d_o) {
     const float* products = saved_.query_products + i;
-    const size_t common = std::min(chunk_.first_query_after(i + R - 1), chunk_.num_queries);
+    const size_t common = std::min(chunk_.first_query_after(i + R - 1), chunk_.num_queries());
     add_product_t(x, products + common * C, C, d_o + common * kPanel, kPanel,
-                  chunk_.num_queries - common, Q * kPanel);
+                  chunk_.num_queries() - common, Q * kPanel);
     for (size_t query = chunk_.first_query_after(i); query < common; ++query) {
       Vec row[W];
       load_row(row, d_o + query * kPanel, Q * kPanel);
       with_rows<R>(chunk_.query_step(query) + 1 - i, 0, [&](auto seen, size_t) HWY_ATTR {
-        DP_UNROLL for (size_t r = 0; r < decltype(seen)::value; ++r)
-            add_scaled<false>(x.v[r], products[query * C + r], row);
+        DP_FOR (r, decltype(seen)::value) add_scaled<false>(x.v[r], products[query * C + r], row);
       });
     }
   }
@@ -126,19 +124,19 @@ class ChunkSweep {
   }
   template <size_t r, size_t R, size_t W>
   HWY_INLINE void subtract_row(Tile<R, W>& x, const float* HWY_RESTRICT beta_products) {
-    DP_UNROLL for (size_t earlier = 0; earlier < r; ++earlier)
-        add_scaled<true>(x.v[earlier], beta_products[r * C + earlier], x.v[r]);
+    DP_FOR (earlier, r) add_scaled<true>(x.v[earlier], beta_products[r * C + earlier], x.v[r]);
   }
 
   const Chunk& chunk_;
-  const bool dv_past_caches_;
-  const SavedChunk<const float>& saved_;  // of the chunk at hand
+  const ChunkPlan& plan_;
+  const SavedChunk<const float>& saved_;  // of the head that is loaded
   ChunkPrefetcher& prefetcher_;
+  const bool stream_dv_;
   const size_t C, Q;
-  float* const d_values_;            // [panels][C][kPanel] dV, decayed from the start of the chunk
-  float* const beta_products_;       // [C,C] [i][j] = beta_i L_ij for j < i
-  float* const d_value_factors_;     // [C]
-  float* const queries_from_start_;  // [Q,K]
+  float* d_values_;            // [panels][C][kPanel] dV, decayed from the start of the chunk
+  float* beta_products_;       // [C,C] [i][j] = beta_i L_ij for j < i
+  float* d_value_factors_;     // [C]
+  float* queries_from_start_;  // [Q,K]
 };
 
 }  // namespace dp::HWY_NAMESPACE

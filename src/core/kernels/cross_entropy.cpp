@@ -11,6 +11,8 @@
 
 #include <hwy/contrib/math/math-inl.h>  // once per target
 
+#include "kernels/sizes.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
 namespace {
@@ -127,7 +129,7 @@ HWY_EXPORT(cross_entropy_rows);
 void cross_entropy(const CrossEntropyRows& in, float gradient_scale, Executor& executor) {
   constexpr size_t kTaskElements = 32768;
   const size_t rows = std::max<size_t>(1, kTaskElements / cross_entropy_stride(in.vocabulary));
-  executor.run((in.rows + rows - 1) / rows, [&](size_t task) {
+  executor.run(ceil_div(in.rows, rows), [&](size_t task) {
     const size_t begin = task * rows;
     HWY_DYNAMIC_DISPATCH(cross_entropy_rows)
     (in, gradient_scale, begin, std::min(in.rows, begin + rows));

@@ -14,16 +14,16 @@ namespace {
 // States of the heads that advance together: they should stay in a core's second-level cache.
 constexpr size_t kGroupBytes = 256 * 1024;
 
-// In an order in which threads that take slices in turn each get consecutive ones: what follows a slice in memory is then
-// fetched by the thread that needs it (ComingChunk).
-std::vector<Slice> deal(const std::vector<Slice>& slices, size_t threads) {
-  const size_t share = (slices.size() + threads - 1) / threads;
-  std::vector<Slice> dealt;
-  dealt.reserve(slices.size());
+// Reorders slices so that threads that take them in turn each get consecutive ones: the slice that a thread prefetches
+// (NextChunk) is then its own next one.
+std::vector<Slice> interleave(const std::vector<Slice>& slices, size_t threads) {
+  const size_t share = ceil_div(slices.size(), threads);
+  std::vector<Slice> reordered;
+  reordered.reserve(slices.size());
   for (size_t i = 0; i < share; ++i)
     for (size_t first = 0; first + i < slices.size(); first += share)
-      dealt.push_back(slices[first + i]);
-  return dealt;
+      reordered.push_back(slices[first + i]);
+  return reordered;
 }
 
 // Cuts the work into tasks: groups of heads; single heads when groups would leave threads idle; and
@@ -36,9 +36,9 @@ std::vector<Slice> make_slices(const DeltaProductInputs& in, size_t panels, int 
     const size_t tasks = in.num_sequences * groups;
     return tasks % threads == 0 || tasks >= 8 * threads;
   };
-  size_t groups = std::min(in.H, (in.H * head_bytes + kGroupBytes - 1) / kGroupBytes);
+  size_t groups = std::min(in.H, ceil_div(in.H * head_bytes, kGroupBytes));
   while (groups < in.H && !balanced(groups)) ++groups;
-  const size_t wanted = heads == 0 || heads >= threads ? 1 : (threads + heads - 1) / heads;
+  const size_t wanted = heads == 0 || heads >= threads ? 1 : ceil_div(threads, heads);
   const size_t cuts = std::min(panels, wanted);
   std::vector<Slice> slices;
   slices.reserve(in.num_sequences * groups * cuts);
@@ -47,14 +47,14 @@ std::vector<Slice> make_slices(const DeltaProductInputs& in, size_t panels, int 
       for (size_t i = 0; i < cuts; ++i)
         slices.push_back({s, in.H * g / groups, in.H * (g + 1) / groups, panels * i / cuts,
                           panels * (i + 1) / cuts});
-  return deal(slices, threads);
+  return interleave(slices, threads);
 }
 
 // The step kernel reads the state where it lies, so it needs one; chunks need it repacked.
 bool is_one_step(const DeltaProductInputs& in, const float* state) {
   if (in.state == nullptr || (state == nullptr && in.N > 1)) return false;
   for (size_t s = 0; s < in.num_sequences; ++s)
-    if (in.offsets[s + 1] - in.offsets[s] != 1) return false;
+    if (in.length(s) != 1) return false;
   return true;
 }
 
@@ -81,17 +81,18 @@ void backward_by_heads(const DeltaProductInputs& in, const ChunkPlan& plan, cons
                        const DeltaProductGradients& gradients, Executor& executor) {
   const auto slices = make_slices(in, plan.panels, executor.num_threads());
   executor.run(slices.size(), [&](size_t i) {
-    const size_t heads = slices[i].head_end - slices[i].head_begin;
-    Scratch scratch(heads * plan.state_size + plan.errors_size);
-    std::vector<SweepBuffers> buffers(heads);
-    float* d_updates = scratch.take(plan.errors_size);  // each head is done with it before the next
-    for (SweepBuffers& b : buffers) b = {scratch.take(plan.state_size), d_updates, false};
+    std::vector<SweepBuffers> buffers(slices[i].head_end - slices[i].head_begin);
+    const Scratch scratch([&](ScratchLayout& layout) {
+      float* d_updates =
+          layout.take(plan.errors_size);  // each head is done with it before the next
+      for (SweepBuffers& b : buffers) b = {layout.take(plan.state_size), d_updates, false};
+    });
     chunk_backward(in, plan, slices[i], {true, true, 0, plan.num_chunks(slices[i].sequence)}, saved,
                    gradients, buffers.data());
   });
 }
 
-// Fewer heads than threads: the sweeps of all column slices, everything kept, then all chunks.
+// Fewer heads than threads: first the sweeps of all column slices, which keep what they compute, then all chunks.
 void backward_by_columns(const DeltaProductInputs& in, const ChunkPlan& plan, const float* saved,
                          const DeltaProductGradients& gradients, Executor& executor) {
   struct ChunkTask {
@@ -100,15 +101,18 @@ void backward_by_columns(const DeltaProductInputs& in, const ChunkPlan& plan, co
   };
   std::vector<ChunkTask> chunks;
   std::vector<SweepBuffers> buffers(in.num_sequences * in.H);
-  Scratch scratch(in.H * (plan.first_chunk.back() * (plan.state_size + plan.errors_size) +
-                          in.num_sequences * plan.state_size));
-  for (size_t s = 0; s < in.num_sequences; ++s)
-    for (size_t h = 0; h < in.H; ++h) {
-      const size_t count = plan.num_chunks(s);
-      buffers[s * in.H + h] = {scratch.take((count + 1) * plan.state_size),
-                               scratch.take(count * plan.errors_size), true};
-      for (size_t c = 0; c < count; ++c) chunks.push_back({{s, h, h + 1, 0, plan.panels}, c});
+  const Scratch scratch([&](ScratchLayout& layout) {
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const size_t count = plan.num_chunks(i / in.H);
+      buffers[i].d_states = layout.take((count + 1) * plan.state_size);
+      buffers[i].d_updates = layout.take(count * plan.errors_size);
+      buffers[i].every_chunk = true;
     }
+  });
+  for (size_t s = 0; s < in.num_sequences; ++s)
+    for (size_t h = 0; h < in.H; ++h)
+      for (size_t c = 0; c < plan.num_chunks(s); ++c)
+        chunks.push_back({{s, h, h + 1, 0, plan.panels}, c});
   const auto run = [&](const Slice& slice, const BackwardWork& work) {
     chunk_backward(in, plan, slice, work, saved, gradients,
                    &buffers[slice.sequence * in.H + slice.head_begin]);

@@ -2,18 +2,14 @@
 // N factors per token, H heads, K key width, V value width; derivations are in docs/math/.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 
 #include "base/executor.h"
+#include "kernels/sequences.h"
 
 namespace dp {
 
-/// The inputs. Sequences lie end to end ("packed"): sequence s is tokens offsets[s] .. offsets[s+1]-1,
-/// so a dense batch [B,T,...] is the case offsets = {0, T, 2T, ..., B T}. Empty sequences are allowed.
-/// All arrays are contiguous; "tokens" stands for offsets[num_sequences].
-struct DeltaProductInputs {
-  size_t num_sequences = 0;
-  const int64_t* offsets = nullptr;  // [num_sequences+1], starts at 0, never decreases
+/// Packed sequences and their arrays, all contiguous; "tokens" stands for num_tokens().
+struct DeltaProductInputs : Sequences {
   size_t N = 1, H = 1, K = 1, V = 1;
   float scale = 1;
   const float* q = nullptr;         // [tokens,H,K]
@@ -33,6 +29,10 @@ void delta_product_forward(const DeltaProductInputs& inputs, float* o, float* st
 
 /// Floats of chunk states and prediction errors that a forward pass keeps for its backward pass.
 size_t delta_product_saved_size(const DeltaProductInputs& inputs);
+
+/// The most that delta_product_saved_size() can be for this many tokens, whatever the sequences' lengths. Of the inputs
+/// only the sizes are read.
+size_t delta_product_max_saved_size(const DeltaProductInputs& inputs, size_t tokens);
 
 /// Gradients of sum(o d_o) + sum(final state d_final_state). Every output is overwritten; those of
 /// optional inputs may be null.

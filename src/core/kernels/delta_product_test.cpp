@@ -250,8 +250,8 @@ TEST(DeltaProduct, NaNReachesOnlyWhatDependsOnIt) {
   }
 }
 
-// Training at a long sequence: what is kept between the passes, with every input, output and gradient,
-// stays below three times these alone, and far below a state per token.
+// Training on a long sequence: what is kept between the passes takes no more memory than all inputs, outputs and gradients
+// together, and a tenth of a state per token.
 TEST(DeltaProduct, SavedMemoryIsBounded) {
   const int64_t offsets[] = {0, 16384};
   DeltaProductInputs in;
@@ -260,8 +260,27 @@ TEST(DeltaProduct, SavedMemoryIsBounded) {
   in.N = 2, in.H = 8, in.K = 128, in.V = 128;
   const size_t steps = 16384 * in.N * in.H, tokens = 16384 * in.H;
   const size_t tensors = 2 * (tokens * (in.K + in.V) + steps * (in.K + in.V + 1));
-  EXPECT_LE(tensors + delta_product_saved_size(in), 2 * tensors);
+  EXPECT_LE(delta_product_saved_size(in), tensors);
   EXPECT_LE(delta_product_saved_size(in), tokens * in.K * in.V / 10);
+}
+
+// The bound holds for any lengths, and exceeds the need by at most the last chunk of each sequence.
+TEST(DeltaProduct, MaxSavedSizeBoundsSavedSize) {
+  for (const size_t N : {1, 3, 40})
+    for (const std::vector<int64_t>& offsets : std::vector<std::vector<int64_t>>{
+             {0}, {0, 0}, {0, 1}, {0, 16, 32}, {0, 1, 2, 3, 100}, {0, 0, 0, 77}}) {
+      DeltaProductInputs in;
+      in.num_sequences = offsets.size() - 1;
+      in.offsets = offsets.data();
+      in.N = N, in.H = 2, in.K = 32, in.V = 20;
+      const size_t bound = delta_product_max_saved_size(in, in.num_tokens());
+      EXPECT_GE(bound, delta_product_saved_size(in));
+      const int64_t one_token[] = {0, 1};
+      in.num_sequences = 1, in.offsets = one_token, in.N = 1;
+      EXPECT_LE(bound, delta_product_max_saved_size(in, 0) +
+                           delta_product_saved_size(in) *
+                               (offsets.size() - 1 + static_cast<size_t>(offsets.back()) * N / 16));
+    }
 }
 
 // log_gate = -inf forgets exactly, in forward and backward.

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "kernels/scratch.h"
+#include "kernels/unroll.h"
 #include "kernels/vector_loops-inl.h"
 
 #ifndef DP_KERNELS_DPLR_SHARED
@@ -29,8 +30,8 @@ struct DplrHead {
       : in(inputs),
         sequence(sequence),
         h(h),
-        first(static_cast<size_t>(inputs.offsets[sequence])),
-        tokens(static_cast<size_t>(inputs.offsets[sequence + 1]) - first) {}
+        first(inputs.first_token(sequence)),
+        tokens(inputs.length(sequence)) {}
 
   size_t query(size_t t) const { return ((first + t) * in.H + h) * in.K; }
   size_t output(size_t t) const { return ((first + t) * in.H + h) * in.V; }
@@ -63,8 +64,6 @@ namespace dp::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#define DP_EACH_ROW _Pragma("GCC unroll 4") for (size_t r = 0; r < R; ++r)
-
 // R rows of the state through one step: `next` may be `rows`. With a query, o = the new rows times it.
 template <size_t R, bool kRankOne>
 HWY_INLINE void step_rows(const DplrHead& head, size_t j, const float* values, const float* rows,
@@ -78,7 +77,7 @@ HWY_INLINE void step_rows(const DplrHead& head, size_t j, const float* values, c
   if constexpr (kRankOne) {
     sum_vectors<1>(K, u, [&](auto d, size_t i, auto& sum) HWY_ATTR {
       const auto bv = hn::LoadU(d, b + i);
-      DP_EACH_ROW sum[r] = hn::MulAdd(bv, hn::LoadU(d, rows + r * K + i), sum[r]);
+      DP_FOR (r, R) sum[r] = hn::MulAdd(bv, hn::LoadU(d, rows + r * K + i), sum[r]);
     });
   }
   const auto moved = [&](auto d, size_t i, size_t r) HWY_ATTR {
@@ -89,12 +88,14 @@ HWY_INLINE void step_rows(const DplrHead& head, size_t j, const float* values, c
     return x;
   };
   if (query == nullptr) {
-    for_vectors(K, [&](auto d, size_t i) HWY_ATTR { DP_EACH_ROW moved(d, i, r); });
+    for_vectors(K, [&](auto d, size_t i) HWY_ATTR {
+      DP_FOR (r, R) moved(d, i, r);
+    });
     return;
   }
   sum_vectors<1>(K, o, [&](auto d, size_t i, auto& sum) HWY_ATTR {
     const auto qv = hn::LoadU(d, query + i);
-    DP_EACH_ROW sum[r] = hn::MulAdd(qv, moved(d, i, r), sum[r]);
+    DP_FOR (r, R) sum[r] = hn::MulAdd(qv, moved(d, i, r), sum[r]);
   });
 }
 
@@ -148,7 +149,7 @@ HWY_INLINE void step_gradients(const DplrHead& head, size_t j, const float* valu
   float totals[2 * R];  // dv, du
   sum_vectors<1>(K, totals, [&](auto d, size_t i, auto& sum) HWY_ATTR {
     const auto kv = hn::LoadU(d, k + i);
-    DP_EACH_ROW {
+    DP_FOR (r, R) {
       const auto dh = hn::LoadU(d, d_rows + r * K + i);
       sum[r] = hn::MulAdd(kv, dh, sum[r]);
       if constexpr (kRankOne) sum[R + r] = hn::MulAdd(hn::LoadU(d, a + i), dh, sum[R + r]);
@@ -167,7 +168,7 @@ HWY_INLINE void step_gradients(const DplrHead& head, size_t j, const float* valu
     if constexpr (kRankOne) {
       dav = hn::LoadU(d, da + i), dbv = hn::LoadU(d, db + i), bv = hn::LoadU(d, b + i);
     }
-    DP_EACH_ROW {
+    DP_FOR (r, R) {
       float* dh_at = d_rows + r * K + i;
       const auto dh = hn::LoadU(d, dh_at), h = hn::LoadU(d, before + r * K + i);
       dwv = hn::MulAdd(dh, h, dwv);
@@ -190,9 +191,8 @@ HWY_INLINE void step_gradients(const DplrHead& head, size_t j, const float* valu
   });
 }
 
-// `states` has room for the rows after each step of a chunk, and before the first; `us` for a number per step
-// and row. d_rows [R,K] is the gradient
-// of the rows after the chunk and becomes that before it.
+// `states` has room for the rows before the chunk, given, and after each of its steps; `us` for a number per step and row.
+// d_rows [R,K] is the gradient of the rows after the chunk and becomes that before it.
 template <size_t R, bool kRankOne>
 void backward_chunk(const DplrHead& head, size_t begin, size_t end, size_t row, float* states,
                     float* us, float* d_rows, const DplrGradients& gradients,
@@ -216,7 +216,7 @@ void backward_chunk(const DplrHead& head, size_t begin, size_t end, size_t row, 
       for_vectors(K, [&](auto d, size_t i) HWY_ATTR {
         const auto qv = hn::LoadU(d, q + i);
         auto dqv = hn::LoadU(d, dq + i);
-        DP_EACH_ROW {
+        DP_FOR (r, R) {
           const auto dov = hn::Set(d, d_o[r]);
           float* dh = d_rows + r * K + i;
           dqv = hn::MulAdd(hn::LoadU(d, after + r * K + i), dov, dqv);
@@ -236,14 +236,15 @@ void backward_head(const DplrHead& head, const float* saved, float* d_state,
                    const DplrGradients& gradients) {
   const DplrInputs& in = head.in;
   const size_t V = in.V, K = in.K, C = chunk_tokens(in), steps = C * in.N;
-  Scratch scratch(Scratch::rounded((steps + 1) * kRows * K) + Scratch::rounded(C * K) +
-                  Scratch::rounded(steps * kRows) + 4 * Scratch::rounded(steps * K));
-  float* states = scratch.take((steps + 1) * kRows * K);
-  float* us = scratch.take(steps * kRows);
+  float *states, *us;
   ChunkSums sums{};
-  sums.dq = scratch.take(C * K);
-  for (float** sum : {&sums.dw, &sums.dk, &sums.da, &sums.db}) *sum = scratch.take(steps * K);
-  for (size_t chunk = (head.tokens + C - 1) / C; chunk-- > 0;) {
+  const Scratch scratch([&](ScratchLayout& layout) {
+    states = layout.take((steps + 1) * kRows * K);
+    us = layout.take(steps * kRows);
+    sums.dq = layout.take(C * K);
+    for (float** sum : {&sums.dw, &sums.dk, &sums.da, &sums.db}) *sum = layout.take(steps * K);
+  });
+  for (size_t chunk = ceil_div(head.tokens, C); chunk-- > 0;) {
     const size_t begin = chunk * C, end = std::min(head.tokens, begin + C);
     std::fill(sums.dq, sums.dq + C * K, 0.0f);
     for (float* sum : {sums.dw, sums.dk, sums.da, sums.db}) std::fill(sum, sum + steps * K, 0.0f);
@@ -281,8 +282,6 @@ void backward_head_target(const DplrHead& head, const float* saved, float* d_sta
   (head.in.a ? backward_head<true> : backward_head<false>)(head, saved, d_state, gradients);
 }
 
-#undef DP_EACH_ROW
-
 }  // namespace
 }  // namespace dp::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -299,8 +298,8 @@ template <class Work>
 void for_heads(const DplrInputs& in, const float* states, Executor& executor, const Work& work) {
   executor.run(in.num_sequences * in.H, [&](size_t task) {
     const DplrHead head(in, task / in.H, task % in.H);
-    Scratch scratch(in.K * in.V);
-    float* state = scratch.take(in.K * in.V);
+    const Scratch scratch(in.K * in.V);
+    float* const state = scratch.data();
     if (states)
       transpose(states + head.state(), in.K, in.V, state);
     else
@@ -312,8 +311,7 @@ void for_heads(const DplrInputs& in, const float* states, Executor& executor, co
 }  // namespace
 
 size_t dplr_saved_size(const DplrInputs& in) {
-  const auto tokens = static_cast<size_t>(in.offsets[in.num_sequences]);
-  return (tokens / chunk_tokens(in) + in.num_sequences) * in.H * in.K * in.V;
+  return (in.num_tokens() / chunk_tokens(in) + in.num_sequences) * in.H * in.K * in.V;
 }
 
 void dplr_forward(const DplrInputs& in, float* o, float* final_state, float* saved,

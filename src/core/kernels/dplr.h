@@ -1,19 +1,17 @@
-// The recurrence with diagonal-plus-rank-one transitions that DeltaProduct's rivals have in common.
+// The recurrence with diagonal-plus-rank-one transitions that the baselines have in common.
 // S sequences, N factors per token, H heads, K key width, V value width.
 //   H <- diag(w) H + a (b^T H) + k v^T,  N times per token;  o = H^T q
 // GLA and mLSTM have no a and b; RWKV-7 has a = -c k, b = k * a'. The delta rule is w = 1, a = -beta k, b = k,
 // but delta_product.h, whose chunks are matrix products, is several times as fast at it.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 
 #include "base/executor.h"
+#include "kernels/sequences.h"
 
 namespace dp {
 
-struct DplrInputs {
-  size_t num_sequences = 0;
-  const int64_t* offsets = nullptr;  // [S+1]: sequence s is tokens offsets[s] .. offsets[s+1]-1
+struct DplrInputs : Sequences {
   size_t N = 1, H = 0, K = 0, V = 0;
   const float* q = nullptr;      // [tokens,H,K]
   const float* w = nullptr;      // [tokens,N,H,K]

@@ -10,14 +10,15 @@
 
 #include "kernels/matmul.h"
 #include "kernels/scratch.h"
+#include "kernels/unroll.h"
 
 #ifndef DP_MATMUL_SIZES
 #define DP_MATMUL_SIZES
 namespace dp {
 constexpr size_t kMatmulPanel = 16;  // rows of x
 constexpr size_t kMatmulDepth =
-    256;  // of i at a time: this much of a panel stays in the first-level cache
-constexpr size_t kMatmulRows = 96;  // of the weight per task: they stay in the second-level cache
+    256;                            // of I at a time: so much of a panel fits the first-level cache
+constexpr size_t kMatmulRows = 96;  // of the weight per task: they fit the second-level cache
 }  // namespace dp
 #endif
 
@@ -26,12 +27,10 @@ namespace dp::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#define DP_UNROLL_MATMUL _Pragma("GCC unroll 16")
-
 using Lanes = hn::CappedTag<float, kMatmulPanel>;
 constexpr size_t kVectors = kMatmulPanel / hn::MaxLanes(Lanes());
-constexpr size_t kTile =
-    std::max<size_t>(1, 12 / kVectors);  // rows: 12 sums hide the latency of adding
+// Rows of a tile: 12 sums hide the latency of addition.
+constexpr size_t kTile = std::max<size_t>(1, 12 / kVectors);
 
 // sums[r,:] += weight[r,i] panel[i,:] for i < depth, the weight's rows I apart.
 template <size_t kR>
@@ -40,22 +39,18 @@ void add_products(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT wei
   const Lanes d;
   const size_t lanes = hn::Lanes(d);
   hn::Vec<Lanes> sum[kR][kVectors];
-  DP_UNROLL_MATMUL for (size_t r = 0; r < kR; ++r)
-      DP_UNROLL_MATMUL for (size_t v = 0; v < kVectors; ++v) sum[r][v] =
-          hn::LoadU(d, sums + r * kMatmulPanel + v * lanes);
+  DP_FOR (r, kR)
+    DP_FOR (v, kVectors) sum[r][v] = hn::LoadU(d, sums + r * kMatmulPanel + v * lanes);
   for (size_t i = 0; i < depth; ++i) {
     hn::Vec<Lanes> x[kVectors];
-    DP_UNROLL_MATMUL for (size_t v = 0; v < kVectors; ++v) x[v] =
-        hn::LoadU(d, panel + i * kMatmulPanel + v * lanes);
-    DP_UNROLL_MATMUL for (size_t r = 0; r < kR; ++r) {
+    DP_FOR (v, kVectors) x[v] = hn::LoadU(d, panel + i * kMatmulPanel + v * lanes);
+    DP_FOR (r, kR) {
       const auto w = hn::Set(d, weight[r * I + i]);
-      DP_UNROLL_MATMUL for (size_t v = 0; v < kVectors; ++v) sum[r][v] =
-          hn::MulAdd(w, x[v], sum[r][v]);
+      DP_FOR (v, kVectors) sum[r][v] = hn::MulAdd(w, x[v], sum[r][v]);
     }
   }
-  DP_UNROLL_MATMUL for (size_t r = 0; r < kR; ++r)
-      DP_UNROLL_MATMUL for (size_t v = 0; v < kVectors; ++v)
-          hn::StoreU(sum[r][v], d, sums + r * kMatmulPanel + v * lanes);
+  DP_FOR (r, kR)
+    DP_FOR (v, kVectors) hn::StoreU(sum[r][v], d, sums + r * kMatmulPanel + v * lanes);
 }
 
 // Rows [begin, end) of the weight with all panels; sums [panels][end - begin][16] start as zeros.
@@ -88,18 +83,18 @@ HWY_EXPORT(matmul_rows);
 void matmul(const float* x, const float* weight, size_t M, size_t I, size_t O, float* y,
             Executor& executor) {
   constexpr size_t kPanel = kMatmulPanel;
-  const size_t num_panels = (M + kPanel - 1) / kPanel;
-  Scratch scratch(num_panels * kPanel * I);
-  float* panels = scratch.take(num_panels * kPanel * I);
+  const size_t num_panels = ceil_div(M, kPanel);
+  const Scratch scratch(num_panels * kPanel * I);
+  float* const panels = scratch.data();
   for (size_t p = 0; p < num_panels; ++p)
     for (size_t j = 0; j < kPanel; ++j)
       for (size_t m = p * kPanel + j, i = 0; i < I; ++i)
         panels[(p * I + i) * kPanel + j] = m < M ? x[m * I + i] : 0;
-  executor.run((O + kMatmulRows - 1) / kMatmulRows, [&](size_t task) {
+  executor.run(ceil_div(O, kMatmulRows), [&](size_t task) {
     const size_t begin = task * kMatmulRows, end = std::min(O, begin + kMatmulRows),
                  count = end - begin;
-    Scratch memory(num_panels * count * kPanel);
-    float* sums = memory.take(num_panels * count * kPanel);
+    const Scratch memory(num_panels * count * kPanel);
+    float* const sums = memory.data();
     std::fill_n(sums, num_panels * count * kPanel, 0.f);
     HWY_DYNAMIC_DISPATCH(matmul_rows)(panels, num_panels, weight, I, begin, end, sums);
     for (size_t m = 0; m < M; ++m)

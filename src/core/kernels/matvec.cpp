@@ -11,6 +11,7 @@
 
 #include "kernels/matvec.h"
 #include "kernels/scratch.h"
+#include "kernels/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
@@ -19,8 +20,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Lanes = hn::CappedTag<float, 16>;
 using Vec = hn::Vec<Lanes>;
-
-#define DP_UNROLL_MATVEC _Pragma("GCC unroll 8")
 
 // A few vectors of weights as float32, and the vectors of x that they are multiplied with.
 struct Float32 {
@@ -44,7 +43,7 @@ struct BFloat16 {
   static HWY_INLINE void load(const uint16_t* p, Vec (&out)[kVectors]) {
     const Lanes d;
     const hn::Rebind<uint32_t, Lanes> words;
-    DP_UNROLL_MATVEC for (size_t i = 0; i < 2; ++i) {
+    DP_FOR (i, 2) {
       const auto pairs = load_pairs(p + i * 2 * hn::Lanes(d));
       out[2 * i] = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
       out[2 * i + 1] = hn::BitCast(d, hn::And(pairs, hn::Set(words, 0xFFFF0000u)));
@@ -93,16 +92,16 @@ HWY_INLINE void products(const float* HWY_RESTRICT x,
   constexpr size_t kVectors = Type::kVectors;
   const size_t lanes = hn::Lanes(d), step = kVectors * lanes;
   Vec sums[kR][kM];
-  DP_UNROLL_MATVEC for (size_t r = 0; r < kR; ++r) DP_UNROLL_MATVEC for (size_t m = 0; m < kM; ++m)
-      sums[r][m] = hn::Zero(d);
+  DP_FOR (r, kR)
+    DP_FOR (m, kM) sums[r][m] = hn::Zero(d);
   size_t i = 0;
   for (; i + step <= I; i += step) {
-    DP_UNROLL_MATVEC for (size_t r = 0; r < kR; ++r) {
+    DP_FOR (r, kR) {
       Vec w[kVectors];
       Type::load(weight + r * gap * I + i, w);
-      DP_UNROLL_MATVEC for (size_t v = 0; v < kVectors; ++v)
-          DP_UNROLL_MATVEC for (size_t m = 0; m < kM; ++m) sums[r][m] =
-              hn::MulAdd(w[v], hn::LoadU(d, x + m * I + i + v * lanes), sums[r][m]);
+      DP_FOR (v, kVectors)
+        DP_FOR (m, kM)
+          sums[r][m] = hn::MulAdd(w[v], hn::LoadU(d, x + m * I + i + v * lanes), sums[r][m]);
     }
   }
   for (size_t r = 0; r < kR; ++r) {
@@ -179,7 +178,7 @@ constexpr size_t kTaskBytes = 128 << 10;
 template <class Rows>
 void for_each_block(size_t O, size_t row_bytes, Executor& executor, const Rows& rows) {
   const size_t per_task = std::max<size_t>(12, kTaskBytes / row_bytes / 12 * 12);
-  const size_t tasks = (O + per_task - 1) / per_task;
+  const size_t tasks = ceil_div(O, per_task);
   if (tasks == 1) return rows(0, O);
   executor.run(tasks,
                [&](size_t task) { rows(task * per_task, std::min(O, (task + 1) * per_task)); });
@@ -196,8 +195,8 @@ void matvec(const float* x, const float* weight, size_t M, size_t I, size_t O, f
 
 void matvec(const float* x, const uint16_t* weight, size_t M, size_t I, size_t O, float* y,
             Executor& executor) {
-  Scratch scratch(M * I);
-  float* arranged = scratch.take(M * I);
+  const Scratch scratch(M * I);
+  float* const arranged = scratch.data();
   for (size_t m = 0; m < M; ++m)
     HWY_DYNAMIC_DISPATCH(matvec_arrange_bfloat16)(x + m * I, I, arranged + m * I);
   for_each_block(O, I * sizeof(*weight), executor, [&](size_t begin, size_t end) {

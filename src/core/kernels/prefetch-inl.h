@@ -1,4 +1,4 @@
-// What the chunk kernels will read and write next, and its way into the cache while they still compute.
+// Prefetching of what the chunk kernels will read and write next.
 #if defined(DP_KERNELS_PREFETCH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DP_KERNELS_PREFETCH_INL_H_
 #undef DP_KERNELS_PREFETCH_INL_H_
@@ -14,12 +14,12 @@
 
 #include "kernels/chunk_kernels.h"
 #include "kernels/chunk_plan.h"
+#include "kernels/scratch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
 
-/// Fetches memory into the cache a few lines at a time, between tiles: all at once, it would stall as a
-/// miss does.
+/// Prefetches memory a few cache lines at a time, between tiles: all at once, prefetches stall as misses do.
 class Prefetcher {
  public:
   void clear() { sets_ = set_ = total_ = 0; }
@@ -57,7 +57,7 @@ class Prefetcher {
     }
   }
 
-  static constexpr size_t kLine = 64 / sizeof(float), kMaxSets = 8;
+  static constexpr size_t kLine = kLineFloats, kMaxSets = 8;
   struct Rows {
     const float* next;
     size_t left, lines;  // of this row, of each row
@@ -68,8 +68,8 @@ class Prefetcher {
   size_t sets_ = 0, set_ = 0, total_ = 0, lines_per_call_ = 0;
 };
 
-/// Two that advance together: what the next chunk needs, of all heads, and what the next head needs.
-/// The less waits in the second-level cache, the less is evicted before its turn.
+/// Two prefetchers that advance together: for the next chunk of all heads, and for the next head. What only the next
+/// head needs is not fetched earlier, since it could be evicted before it is used.
 struct ChunkPrefetcher {
   Prefetcher next_chunk, next_head;
 
@@ -79,50 +79,35 @@ struct ChunkPrefetcher {
   }
 };
 
-/// The rows of one head in one chunk: of k, v and beta from step_row on, of q and o from query_row on.
-struct ChunkRows {
-  ChunkRows(const DeltaProductInputs& in, size_t first_token, size_t num_steps, size_t C, size_t c,
-            size_t h)
-      : begin(c * C),
-        steps(std::min(C, num_steps - begin)),
-        first_query(begin / in.N),  // the first token whose last step is not before the chunk
-        num_queries((begin + steps) / in.N - first_query),
-        step_row((first_token * in.N + begin) * in.H + h),
-        query_row((first_token + first_query) * in.H + h) {}
-
-  size_t begin, steps, first_query, num_queries, step_row, query_row;
-};
-
 /// The heads of one chunk that will be needed next.
-struct ComingChunk {
+struct NextChunk {
   size_t sequence, chunk, head_begin, heads;
 
-  /// Of the slice at hand.
-  ComingChunk(const Slice& slice, size_t chunk)
+  /// The given chunk of the same slice.
+  NextChunk(const Slice& slice, size_t chunk)
       : sequence(slice.sequence),
         chunk(chunk),
         head_begin(slice.head_begin),
         heads(slice.head_end - slice.head_begin) {}
 
-  /// Of the slice after it: the next heads, or the next sequence. If a thread takes slices in order, it is the next to run.
-  static std::optional<ComingChunk> after(const Slice& slice, const DeltaProductInputs& in,
-                                          const ChunkPlan& plan, bool backwards) {
-    ComingChunk coming(slice, 0);
-    coming.head_begin = slice.head_end;
+  /// The first chunk, or if backwards the last, of the slice that follows: the next heads, or the next sequence. A thread
+  /// that takes slices in order will run it next.
+  static std::optional<NextChunk> in_next_slice(const Slice& slice, const DeltaProductInputs& in,
+                                                const ChunkPlan& plan, bool backwards) {
+    NextChunk next(slice, 0);
+    next.head_begin = slice.head_end;
     if (slice.head_end == in.H) {
-      coming.head_begin = 0;
-      ++coming.sequence;
+      next.head_begin = 0;
+      ++next.sequence;
     }
-    if (coming.sequence == in.num_sequences || plan.num_chunks(coming.sequence) == 0) return {};
-    coming.heads = std::min(coming.heads, in.H - coming.head_begin);
-    if (backwards) coming.chunk = plan.num_chunks(coming.sequence) - 1;
-    return coming;
+    if (next.sequence == in.num_sequences || plan.num_chunks(next.sequence) == 0) return {};
+    next.heads = std::min(next.heads, in.H - next.head_begin);
+    if (backwards) next.chunk = plan.num_chunks(next.sequence) - 1;
+    return next;
   }
 
   ChunkRows rows(const DeltaProductInputs& in, size_t C) const {
-    const auto begin = static_cast<size_t>(in.offsets[sequence]);
-    const auto end = static_cast<size_t>(in.offsets[sequence + 1]);
-    return ChunkRows(in, begin, (end - begin) * in.N, C, chunk, head_begin);
+    return ChunkRows(in, C, sequence, chunk, head_begin);
   }
 };
 

@@ -1,4 +1,4 @@
-// The recurrence and its gradients as written, in double precision: the judge of the fast kernels.
+// The recurrence and its gradients as written, in double precision, which tests compare the fast kernels with.
 #pragma once
 #include <cstddef>
 #include <vector>

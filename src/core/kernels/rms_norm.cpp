@@ -45,15 +45,15 @@ HWY_INLINE float inverse_root_mean_square(float sum_of_squares, const float* x, 
 
 // Rows are taken in groups, every pass over a whole group at a time: what follows from a row's sums waits
 // for their last addition, which the other rows' work hides. A group fits the first-level cache.
-constexpr size_t kMostRows = 16, kGroupElements = 1024;
+constexpr size_t kMaxGroupRows = 16, kGroupElements = 1024;
 
-size_t rows_per_group(size_t D) { return std::clamp<size_t>(kGroupElements / D, 1, kMostRows); }
+size_t rows_per_group(size_t D) { return std::clamp<size_t>(kGroupElements / D, 1, kMaxGroupRows); }
 
 template <bool kGated>
 void forward_rows(const RmsNormInputs& in, size_t begin, size_t end, float* out) {
   const size_t D = in.D, group = rows_per_group(D);
   const float* HWY_RESTRICT weight = in.weight;
-  float r[kMostRows];
+  float r[kMaxGroupRows];
   for (size_t first = begin; first < end; first += group) {
     const size_t rows = std::min(group, end - first);
     for (size_t row = 0; row < rows; ++row) {
@@ -125,7 +125,7 @@ void backward_rows(const RmsNormInputs& in, const RmsNormGradients& gradients, s
                    size_t end, float* HWY_RESTRICT dweight) {
   const size_t D = in.D, group = rows_per_group(D);
   const float* HWY_RESTRICT weight = in.weight;
-  RowFactors factors[kMostRows];
+  RowFactors factors[kMaxGroupRows];
   for (size_t first = begin; first < end; first += group) {
     const size_t rows = std::min(group, end - first);
     for (size_t row = 0; row < rows; ++row)
@@ -173,13 +173,11 @@ HWY_EXPORT(backward_rows_target);
 // Enough work per task that handing it out costs nothing.
 constexpr size_t kTaskElements = 32768;
 
-size_t divide_up(size_t a, size_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 void rms_norm_forward(const RmsNormInputs& in, float* y, Executor& executor) {
   const size_t rows = std::max<size_t>(1, kTaskElements / in.D);
-  executor.run(divide_up(in.rows, rows), [&](size_t task) {
+  executor.run(ceil_div(in.rows, rows), [&](size_t task) {
     const size_t begin = task * rows;
     HWY_DYNAMIC_DISPATCH(forward_rows_target)(in, begin, std::min(in.rows, begin + rows), y);
   });
@@ -189,11 +187,11 @@ void rms_norm_backward(const RmsNormInputs& in, const RmsNormGradients& gradient
                        Executor& executor) {
   // dweight is summed per task, then over tasks in their order. The split depends on the shape alone,
   // so the sums do not depend on the threads.
-  constexpr size_t kMostTasks = 256;
-  const size_t rows = std::max({size_t{32}, kTaskElements / in.D, divide_up(in.rows, kMostTasks)});
-  const size_t tasks = divide_up(in.rows, rows), stride = Scratch::rounded(in.D);
-  Scratch scratch(tasks * stride);
-  float* partial = scratch.take(tasks * stride);
+  constexpr size_t kMaxTasks = 256;
+  const size_t rows = std::max({size_t{32}, kTaskElements / in.D, ceil_div(in.rows, kMaxTasks)});
+  const size_t tasks = ceil_div(in.rows, rows), stride = round_up(in.D, kLineFloats);
+  const Scratch scratch(tasks * stride);
+  float* const partial = scratch.data();
   executor.run(tasks, [&](size_t task) {
     const size_t begin = task * rows;
     float* dweight = partial + task * stride;

@@ -28,9 +28,9 @@ void load_minus_A(const SelectiveScanBlock& block, float* minus_A) {
   for (size_t i = 0; i < block.size(); ++i) minus_A[i] = -minus_A[i];
 }
 
-// h before the first token. NaN in A is put into it, because exp_of_minus() hides that.
+// h before the first token. NaN in A is put into it, because exp_minus() hides that.
 void load_state(const SelectiveScanBlock& block, const float* minus_A, size_t s, float* h) {
-  block.load(block.of_sequence(block.in.state, s), h);
+  block.load(block.sequence_state(block.in.state, s), h);
   for (size_t i = 0; i < block.size(); ++i)
     if (std::isnan(minus_A[i])) h[i] = minus_A[i];
 }
@@ -41,7 +41,7 @@ template <bool kNegative, class D>
 HWY_INLINE hn::Vec<D> eigenvalue(D d, hn::Vec<D> dt, const float* minus_A) {
   const hn::Vec<D> x[1] = {hn::Mul(dt, hn::LoadU(d, minus_A))};
   hn::Vec<D> e[1];
-  exp_of_minus(d, x, e);
+  exp_minus(d, x, e);
   return kNegative ? hn::MulSub(hn::Set(d, 2.0f), e[0], hn::Set(d, 1.0f)) : e[0];
 }
 
@@ -70,12 +70,14 @@ void forward_tokens(D d, const SelectiveScanInputs& in, size_t begin, size_t end
 template <bool kNegative>
 void forward_block(const SelectiveScanBlock& block, const SelectiveScanOutputs& out) {
   const SelectiveScanInputs& in = block.in;
-  Scratch memory(2 * Scratch::rounded(block.size()));
-  float *minus_A = memory.take(block.size()), *h = memory.take(block.size());
+  float *minus_A, *h;
+  const Scratch scratch([&](ScratchLayout& layout) {
+    minus_A = layout.take(block.size()), h = layout.take(block.size());
+  });
   load_minus_A(block, minus_A);
   for (size_t s = block.begin; s < block.end; ++s) {
     load_state(block, minus_A, s, h);
-    const size_t first = block.first_token(s), last = block.last_token(s);
+    const size_t first = in.first_token(s), last = in.end_token(s);
     for (size_t t = first; t < last; t += kChunk) {
       if (out.saved != nullptr)
         std::copy(h, h + block.size(), block.checkpoint(out.saved, s, (t - first) / kChunk));
@@ -84,36 +86,34 @@ void forward_block(const SelectiveScanBlock& block, const SelectiveScanOutputs& 
                                   minus_A + c, h + c, block.width, out.y);
       });
     }
-    block.store(h, block.of_sequence(out.state, s));
+    block.store(h, block.sequence_state(out.state, s));
   }
 }
 
-// Working memory of a backward pass. Slots are of one vector, for the channels at hand.
+// Working memory of a backward pass. Slots hold one vector, for the current channels.
 class BackwardMemory {
  public:
   explicit BackwardMemory(const SelectiveScanBlock& block)
       : lanes(hn::Lanes(hn::ScalableTag<float>())),
         slots_(kChunk * block.in.N * lanes),
-        memory_(2 * Scratch::rounded(block.size()) + 3 * Scratch::rounded(slots_) +
-                Scratch::rounded(slots_ + block.in.N * lanes)) {
-    minus_A = memory_.take(block.size());
-    dh = memory_.take(block.size());
-    h = memory_.take(slots_ + block.in.N * lanes);
-    for (float** slots : {&a, &dB, &dC}) *slots = memory_.take(slots_);
-  }
+        scratch_([&](ScratchLayout& layout) {
+          for (float** rows : {&minus_A, &dh}) *rows = layout.take(block.size());
+          h = layout.take(slots_ + block.in.N * lanes);
+          for (float** slots : {&a, &dB, &dC}) *slots = layout.take(slots_);
+        }) {}
   void clear_sums() {
     for (float* slots : {dB, dC}) std::fill(slots, slots + slots_, 0.0f);
   }
 
   size_t lanes;
-  float *minus_A, *dh;  // [N,width]; dh is the gradient of h after the token at hand
+  float *minus_A, *dh;  // [N,width]; dh is the gradient of h after the current token
   float* h;             // [kChunk+1,N,lanes] before the chunk, after each of its tokens
   float* a;             // [kChunk,N,lanes]
   float *dB, *dC;       // [kChunk,N,lanes] summed over the block's vectors of channels
 
  private:
   size_t slots_;
-  Scratch memory_;
+  Scratch scratch_;  // last: its layout sets what comes before
 };
 
 // h and a of `count` tokens from `begin` on. `minus_A` and `checkpoint` point to the channels' columns.
@@ -188,9 +188,9 @@ void backward_block(const SelectiveScanBlock& block, const SelectiveScanGradient
   BackwardMemory memory(block);
   load_minus_A(block, memory.minus_A);
   for (size_t s = block.begin; s < block.end; ++s) {
-    block.load(block.of_sequence(gradients.d_final_state, s), memory.dh);
-    const size_t first = block.first_token(s), tokens = block.last_token(s) - first;
-    for (size_t chunk = (tokens + kChunk - 1) / kChunk; chunk-- > 0;) {
+    block.load(block.sequence_state(gradients.d_final_state, s), memory.dh);
+    const size_t first = in.first_token(s), tokens = in.length(s);
+    for (size_t chunk = ceil_div(tokens, kChunk); chunk-- > 0;) {
       const size_t t = first + chunk * kChunk, count = std::min(kChunk, first + tokens - t);
       const float* checkpoint = block.checkpoint(gradients.saved, s, chunk);
       memory.clear_sums();
@@ -210,7 +210,8 @@ void backward_block(const SelectiveScanBlock& block, const SelectiveScanGradient
         gradients.dC[t * in.N + i] = sum(memory.dC);
       }
     }
-    if (gradients.dstate != nullptr) block.store(memory.dh, block.of_sequence(gradients.dstate, s));
+    if (gradients.dstate != nullptr)
+      block.store(memory.dh, block.sequence_state(gradients.dstate, s));
   }
 }
 
@@ -240,10 +241,9 @@ class Blocks {
  public:
   explicit Blocks(const SelectiveScanInputs& in)
       : groups(SelectiveScanBlock::num_groups(in)),
-        sequences_((in.num_sequences + kMostBundles - 1) / kMostBundles),
+        sequences_(ceil_div(in.num_sequences, kMaxBundles)),
         in_(in) {
-    bundles = in.num_sequences == 0 ? 0 : (in.num_sequences + sequences_ - 1) / sequences_;
-    tokens = static_cast<size_t>(in.offsets[in.num_sequences]);
+    bundles = in.num_sequences == 0 ? 0 : ceil_div(in.num_sequences, sequences_);
   }
 
   /// Calls f(block, bundle of sequences, group of channels) for each.
@@ -258,15 +258,15 @@ class Blocks {
     // Less than this is done sooner than another thread wakes up.
     constexpr size_t kSerialElements = 1 << 13;
     SerialExecutor serial;
-    const bool few = (tokens + in_.num_sequences) * in_.E * in_.N <= kSerialElements;
+    const bool few = (in_.num_tokens() + in_.num_sequences) * in_.E * in_.N <= kSerialElements;
     (few ? serial : executor).run(bundles * groups, task);
   }
 
-  size_t groups, bundles, tokens;
+  size_t groups, bundles;
 
  private:
-  static constexpr size_t kMostBundles = 64;  // each has its own sums of dA and dD
-  size_t sequences_;                          // of a bundle
+  static constexpr size_t kMaxBundles = 64;  // each has its own sums of dA and dD
+  size_t sequences_;                         // of a bundle
   const SelectiveScanInputs& in_;
 };
 
@@ -309,11 +309,12 @@ void selective_scan_backward(const SelectiveScanInputs& in, const SelectiveScanG
   const Blocks blocks(in);
   const size_t size = (in.N + 1) * SelectiveScanBlock::group_width(in);
   const size_t rows =
-      blocks.tokens * in.N;  // of dB and of dC; the first group's go where they belong
-  const size_t sums = blocks.bundles * blocks.groups * size;
-  Scratch memory(Scratch::rounded(sums) + Scratch::rounded(2 * (blocks.groups - 1) * rows));
-  float* partial = memory.take(sums);
-  float* shares = memory.take(2 * (blocks.groups - 1) * rows);
+      in.num_tokens() * in.N;  // of dB and of dC; the first group writes the results
+  float *partial, *shares;
+  const Scratch scratch([&](ScratchLayout& layout) {
+    partial = layout.take(blocks.bundles * blocks.groups * size);
+    shares = layout.take(2 * (blocks.groups - 1) * rows);
+  });
   blocks.run(executor, [&](const SelectiveScanBlock& block, size_t bundle, size_t group) {
     float* dA_dD = partial + (bundle * blocks.groups + group) * size;
     std::fill(dA_dD, dA_dD + size, 0.0f);

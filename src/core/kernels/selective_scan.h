@@ -2,17 +2,14 @@
 // forward and backward. E channels, N states per channel.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 
 #include "base/executor.h"
+#include "kernels/sequences.h"
 
 namespace dp {
 
-/// The inputs. Sequences lie end to end, as in kernels/short_conv.h: sequence s is tokens
-/// offsets[s] .. offsets[s+1]-1. All arrays are contiguous.
-struct SelectiveScanInputs {
-  size_t num_sequences = 0;
-  const int64_t* offsets = nullptr;   // [num_sequences+1], starts at 0, never decreases
+/// Packed sequences and their arrays, all contiguous.
+struct SelectiveScanInputs : Sequences {
   size_t E = 1, N = 1;                // at least 1
   bool negative_eigenvalues = false;  // eigenvalues a in [-1,1] instead of [0,1]
   const float* x = nullptr;           // [tokens,E]

@@ -21,18 +21,16 @@ class SelectiveScanBlock {
 
   /// Channels of a block, the last one's padding included: their arrays fit the first-level cache.
   static size_t group_width(const SelectiveScanInputs& in) {
-    return std::min<size_t>(64, Scratch::rounded(in.E));
+    return std::min<size_t>(64, round_up(in.E, kLineFloats));
   }
   static size_t num_groups(const SelectiveScanInputs& in) {
-    return (in.E + group_width(in) - 1) / group_width(in);
+    return ceil_div(in.E, group_width(in));
   }
   static size_t saved_size(const SelectiveScanInputs& in) {
     return checkpoints_before(in, in.num_sequences) * num_groups(in) * in.N * group_width(in);
   }
 
   size_t size() const { return in.N * width; }
-  size_t first_token(size_t s) const { return static_cast<size_t>(in.offsets[s]); }
-  size_t last_token(size_t s) const { return static_cast<size_t>(in.offsets[s + 1]); }
 
   /// Where h [N,width] before the given chunk of sequence s is kept.
   template <class Float>
@@ -53,9 +51,9 @@ class SelectiveScanBlock {
     for (size_t c = 0; c < channels; ++c)
       for (size_t n = 0; n < in.N; ++n) x[c * in.N + n] = rows[n * width + c];
   }
-  /// The part of a tensor [num_sequences,E,N] that belongs to sequence s; null stays null.
+  /// The state of sequence s in x [num_sequences,E,N]; null stays null.
   template <class Float>
-  Float* of_sequence(Float* x, size_t s) const {
+  Float* sequence_state(Float* x, size_t s) const {
     return x == nullptr ? x : x + s * in.E * in.N;
   }
 
@@ -64,9 +62,9 @@ class SelectiveScanBlock {
   size_t first_channel, channels, width;
 
  private:
-  // At least the number of chunks in the sequences before s, and found without counting them.
+  // An upper bound of the number of chunks in the sequences before s, without a loop over them.
   static size_t checkpoints_before(const SelectiveScanInputs& in, size_t s) {
-    return static_cast<size_t>(in.offsets[s]) / kChunk + s;
+    return in.first_token(s) / kChunk + s;
   }
 
   size_t group_;

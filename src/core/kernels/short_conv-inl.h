@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/short_conv_block.h"
+#include "kernels/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
@@ -23,8 +24,7 @@ constexpr size_t kAnyWidth = ~size_t{0};  // as a template argument: W is known 
 constexpr size_t kGroup = 4;              // tokens
 constexpr float kEpsilon = 1e-6f;
 
-#define DP_UNROLL_SHORT_CONV _Pragma("GCC unroll 8")
-#define DP_EACH_TOKEN DP_UNROLL_SHORT_CONV for (size_t g = 0; g < kG; ++g)
+#define DP_EACH_TOKEN DP_FOR (g, kG)
 
 // Groups of kG tokens: `rows` [W-1+kG] are the inputs of the first one's taps, and on. Other arrays of
 // a group have a row of `stride` floats per token.
@@ -38,13 +38,16 @@ template <size_t kW, size_t kG, class D>
 HWY_INLINE void convolve(D d, const Filter& filter, const float* const* rows, size_t c,
                          hn::Vec<D> (&z)[kG]) {
   if constexpr (kW == 0) {
-    DP_EACH_TOKEN z[g] = hn::LoadU(d, rows[g] + c);
+    DP_EACH_TOKEN
+      z[g] = hn::LoadU(d, rows[g] + c);
   } else {
     const size_t W = kW == kAnyWidth ? filter.W : kW;
-    DP_EACH_TOKEN z[g] = hn::LoadU(d, filter.bias + c);
-    DP_UNROLL_SHORT_CONV for (size_t w = 0; w < W; ++w) {
+    DP_EACH_TOKEN
+      z[g] = hn::LoadU(d, filter.bias + c);
+    DP_UNROLL(8) for (size_t w = 0; w < W; ++w) {
       const auto tap = hn::LoadU(d, filter.taps + w * filter.stride + c);
-      DP_EACH_TOKEN z[g] = hn::MulAdd(tap, hn::LoadU(d, rows[g + w] + c), z[g]);
+      DP_EACH_TOKEN
+        z[g] = hn::MulAdd(tap, hn::LoadU(d, rows[g + w] + c), z[g]);
     }
   }
 }
@@ -54,7 +57,7 @@ HWY_INLINE float sum_of_lanes(D d, hn::Vec<D> x) {
   return hn::GetLane(hn::SumOfLanes(d, x));
 }
 
-[[maybe_unused]] Filter filter_of(const ShortConvBlock& block) {
+[[maybe_unused]] Filter make_filter(const ShortConvBlock& block) {
   return {block.taps, block.in.bias == nullptr ? block.zeros : block.in.bias, block.in.W,
           block.stride};
 }

@@ -16,10 +16,6 @@ namespace {
 constexpr size_t kSerialElements = 1 << 14;
 constexpr size_t kReducedChannels = 64;
 
-size_t num_tokens(const ShortConvInputs& in) {
-  return static_cast<size_t>(in.offsets[in.num_sequences]);
-}
-
 // Long enough that the W-1 tokens computed twice at its end, and its partial sums, cost little.
 size_t tokens_per_block(size_t tokens) { return tokens >= 2048 ? 128 : 32; }
 
@@ -30,16 +26,18 @@ void run(size_t num_tasks, size_t elements, Executor& executor,
 }
 
 // Rows of a multiple of 4 KiB would share a few sets of the cache: C = 1024 is common.
-size_t row_stride(size_t C) { return Scratch::rounded(C) + (C % 256 == 0 ? 32 : 0); }
+size_t row_stride(size_t C) { return round_up(C, kLineFloats) + (C % 256 == 0 ? 32 : 0); }
 
 // What every block reads besides the inputs.
 class Shared {
  public:
   explicit Shared(const ShortConvInputs& in)
-      : stride_(row_stride(in.C)), memory_(in.W == 0 ? 0 : (in.W + 1) * stride_) {
+      : stride_(row_stride(in.C)), scratch_([&](ScratchLayout& layout) {
+          if (in.W == 0) return;
+          taps_ = layout.take(in.W * stride_);
+          zeros_ = layout.take(stride_);
+        }) {
     if (in.W == 0) return;
-    taps_ = memory_.take(in.W * stride_);
-    zeros_ = memory_.take(stride_);
     short_conv_transpose_weight(in, stride_, taps_);
     std::memset(zeros_, 0, in.C * sizeof(float));
   }
@@ -50,8 +48,8 @@ class Shared {
 
  private:
   size_t stride_;
-  Scratch memory_;
   float *taps_ = nullptr, *zeros_ = nullptr;
+  Scratch scratch_;  // last: its layout sets what comes before
 };
 
 // Channels [begin, end) of dweight and dbias from the blocks' partial sums [blocks,W+1,stride].
@@ -74,35 +72,34 @@ void reduce(const ShortConvInputs& in, const ShortConvGradients& gradients, cons
 }  // namespace
 
 void short_conv_forward(const ShortConvInputs& in, float* y, Executor& executor) {
-  const size_t tokens = num_tokens(in), length = tokens_per_block(tokens);
+  const size_t tokens = in.num_tokens(), length = tokens_per_block(tokens);
   if (tokens == 0) return;
   const Shared shared(in);
-  run((tokens + length - 1) / length, tokens * in.C, executor, [&](size_t i) {
+  run(ceil_div(tokens, length), tokens * in.C, executor, [&](size_t i) {
     short_conv_forward_block(shared.block(in, i * length, std::min(tokens, (i + 1) * length)), y);
   });
 }
 
 void short_conv_backward(const ShortConvInputs& in, const ShortConvGradients& gradients,
                          Executor& executor) {
-  const size_t tokens = num_tokens(in), length = tokens_per_block(tokens);
-  const size_t num_blocks = (tokens + length - 1) / length;
+  const size_t tokens = in.num_tokens(), length = tokens_per_block(tokens);
+  const size_t num_blocks = ceil_div(tokens, length);
   if (gradients.dhistory != nullptr)  // rows that no token reads
     std::memset(gradients.dhistory, 0, in.num_sequences * in.W * in.C * sizeof(float));
   const bool sums = gradients.dweight != nullptr || gradients.dbias != nullptr;
   const size_t partial_size = sums ? (in.W + 1) * row_stride(in.C) : 0;
-  Scratch partials(num_blocks * partial_size);
-  float* partial = partials.take(num_blocks * partial_size);
+  const Scratch scratch(num_blocks * partial_size);
+  float* const partial = scratch.data();
   const Shared shared(in);
   run(num_blocks, tokens * in.C, executor, [&](size_t i) {
     short_conv_backward_block(shared.block(in, i * length, std::min(tokens, (i + 1) * length)),
                               gradients, sums ? partial + i * partial_size : nullptr);
   });
   if (!sums) return;
-  run((in.C + kReducedChannels - 1) / kReducedChannels, num_blocks * partial_size, executor,
-      [&](size_t i) {
-        reduce(in, gradients, partial, num_blocks, i * kReducedChannels,
-               std::min(in.C, (i + 1) * kReducedChannels));
-      });
+  run(ceil_div(in.C, kReducedChannels), num_blocks * partial_size, executor, [&](size_t i) {
+    reduce(in, gradients, partial, num_blocks, i * kReducedChannels,
+           std::min(in.C, (i + 1) * kReducedChannels));
+  });
 }
 
 }  // namespace dp

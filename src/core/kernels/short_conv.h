@@ -2,23 +2,20 @@
 // float32: forward and backward.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 
 #include "base/executor.h"
+#include "kernels/sequences.h"
 
 namespace dp {
 
-/// The inputs. Sequences lie end to end, as in kernels/delta_product.h: sequence s is tokens
-/// offsets[s] .. offsets[s+1]-1. All arrays are contiguous.
-struct ShortConvInputs {
-  size_t num_sequences = 0;
-  const int64_t* offsets = nullptr;  // [num_sequences+1], starts at 0, never decreases
-  size_t C = 1;                      // channels
-  size_t W = 0;                      // taps; 0 without a convolution
-  size_t head_size = 0;              // channels of a head, a divisor of C; 0 without a norm
-  const float* x = nullptr;          // [tokens,C]
-  const float* weight = nullptr;     // [C,W], the current token's tap last
-  const float* bias = nullptr;       // [C], or null for zeros; only with a convolution
+/// Packed sequences and their arrays, all contiguous.
+struct ShortConvInputs : Sequences {
+  size_t C = 1;                    // channels
+  size_t W = 0;                    // taps; 0 without a convolution
+  size_t head_size = 0;            // channels of a head, a divisor of C; 0 without a norm
+  const float* x = nullptr;        // [tokens,C]
+  const float* weight = nullptr;   // [C,W], the current token's tap last
+  const float* bias = nullptr;     // [C], or null for zeros; only with a convolution
   const float* history = nullptr;  // [num_sequences,W,C] before each sequence's first token, oldest
                                    // first, or null for zeros; only with a convolution
 };

@@ -36,17 +36,24 @@ HWY_INLINE size_t activate_with_slope(D d, const Filter& filter, const float* co
                                       const Activations<kG>& a, float (&squares)[kG],
                                       float (&products)[kG]) {
   hn::Vec<D> z[kG], s[kG], slope[kG], ss[kG], sdy[kG];
-  DP_EACH_TOKEN ss[g] = sdy[g] = hn::Zero(d);
+  DP_EACH_TOKEN
+    ss[g] = sdy[g] = hn::Zero(d);
   for (; c + hn::Lanes(d) <= end; c += hn::Lanes(d)) {
     convolve<kW>(d, filter, rows, c, z);
     silu_and_derivative(d, z, s, slope);
-    DP_EACH_TOKEN hn::StoreU(s[g], d, a.s + g * a.stride + c);
-    DP_EACH_TOKEN hn::StoreU(slope[g], d, a.slope + g * a.stride + c);
-    DP_EACH_TOKEN ss[g] = hn::MulAdd(s[g], s[g], ss[g]);
-    DP_EACH_TOKEN sdy[g] = hn::MulAdd(s[g], hn::LoadU(d, dy + g * C + c), sdy[g]);
+    DP_EACH_TOKEN
+      hn::StoreU(s[g], d, a.s + g * a.stride + c);
+    DP_EACH_TOKEN
+      hn::StoreU(slope[g], d, a.slope + g * a.stride + c);
+    DP_EACH_TOKEN
+      ss[g] = hn::MulAdd(s[g], s[g], ss[g]);
+    DP_EACH_TOKEN
+      sdy[g] = hn::MulAdd(s[g], hn::LoadU(d, dy + g * C + c), sdy[g]);
   }
-  DP_EACH_TOKEN squares[g] += sum_of_lanes(d, ss[g]);
-  DP_EACH_TOKEN products[g] += sum_of_lanes(d, sdy[g]);
+  DP_EACH_TOKEN
+    squares[g] += sum_of_lanes(d, ss[g]);
+  DP_EACH_TOKEN
+    products[g] += sum_of_lanes(d, sdy[g]);
   return c;
 }
 
@@ -116,12 +123,12 @@ HWY_INLINE size_t use_gradient(D d, const Filter& filter, const Activations<kG>&
   const size_t W = kW == kAnyWidth ? filter.W : kW, stride = filter.stride;
   for (; c + hn::Lanes(d) <= end; c += hn::Lanes(d)) {
     Vec dz[kG];
-    DP_EACH_TOKEN dz[g] =
-        v.dy == nullptr ? hn::Zero(d) : pre_activation_gradient(d, a, v.dy + g * C, g, c);
+    DP_EACH_TOKEN
+      dz[g] = v.dy == nullptr ? hn::Zero(d) : pre_activation_gradient(d, a, v.dy + g * C, g, c);
     [[maybe_unused]] Vec before[kBefore + 1];
     if constexpr (kW != kAnyWidth)
-      DP_UNROLL_SHORT_CONV for (size_t w = 0; w + 1 < W; ++w) before[w] =
-          hn::LoadU(d, v.earlier + w * stride + c);
+      DP_UNROLL(8)
+      for (size_t w = 0; w + 1 < W; ++w) before[w] = hn::LoadU(d, v.earlier + w * stride + c);
     // dz_i for -(W-1) <= i < kG, given i + W - 1
     const auto dz_at = [&](size_t i) HWY_ATTR {
       if (i + 1 >= W) return dz[i + 1 - W];
@@ -129,22 +136,27 @@ HWY_INLINE size_t use_gradient(D d, const Filter& filter, const Activations<kG>&
       return hn::LoadU(d, v.earlier + i * stride + c);
     };
     Vec d_inputs[kG];
-    DP_EACH_TOKEN d_inputs[g] = hn::Zero(d);
-    DP_UNROLL_SHORT_CONV for (size_t w = 0; w < W; ++w) {
+    DP_EACH_TOKEN
+      d_inputs[g] = hn::Zero(d);
+    DP_UNROLL(8) for (size_t w = 0; w < W; ++w) {
       const Vec tap = hn::LoadU(d, filter.taps + w * stride + c);
-      DP_EACH_TOKEN d_inputs[g] = hn::MulAdd(tap, dz_at(g + W - 1 - w), d_inputs[g]);
+      DP_EACH_TOKEN
+        d_inputs[g] = hn::MulAdd(tap, dz_at(g + W - 1 - w), d_inputs[g]);
     }
-    DP_EACH_TOKEN hn::StoreU(d_inputs[g], d, v.d_inputs[g] + c);
-    DP_UNROLL_SHORT_CONV for (size_t w = 0; w + 1 < W; ++w)
-        hn::StoreU(dz_at(w + kG), d, v.earlier + w * stride + c);
+    DP_EACH_TOKEN
+      hn::StoreU(d_inputs[g], d, v.d_inputs[g] + c);
+    DP_UNROLL(8)
+    for (size_t w = 0; w + 1 < W; ++w) hn::StoreU(dz_at(w + kG), d, v.earlier + w * stride + c);
     if (v.partial == nullptr) continue;
-    DP_UNROLL_SHORT_CONV for (size_t w = 0; w < W; ++w) {
+    DP_UNROLL(8) for (size_t w = 0; w < W; ++w) {
       Vec sum = hn::LoadU(d, v.partial + w * stride + c);
-      DP_EACH_TOKEN sum = hn::MulAdd(dz[g], hn::LoadU(d, v.inputs[g + w] + c), sum);
+      DP_EACH_TOKEN
+        sum = hn::MulAdd(dz[g], hn::LoadU(d, v.inputs[g + w] + c), sum);
       hn::StoreU(sum, d, v.partial + w * stride + c);
     }
     Vec sum = hn::LoadU(d, v.partial + W * stride + c);
-    DP_EACH_TOKEN sum = hn::Add(sum, dz[g]);
+    DP_EACH_TOKEN
+      sum = hn::Add(sum, dz[g]);
     hn::StoreU(sum, d, v.partial + W * stride + c);
   }
   return c;
@@ -155,7 +167,8 @@ template <size_t kG, class D>
 HWY_INLINE size_t store_gradient(D d, const Activations<kG>& a, const float* dy, size_t C, size_t c,
                                  size_t end, float* dx) {
   for (; c + hn::Lanes(d) <= end; c += hn::Lanes(d))
-    DP_EACH_TOKEN hn::StoreU(pre_activation_gradient(d, a, dy + g * C, g, c), d, dx + g * C + c);
+    DP_EACH_TOKEN
+      hn::StoreU(pre_activation_gradient(d, a, dy + g * C, g, c), d, dx + g * C + c);
   return c;
 }
 
@@ -163,11 +176,9 @@ HWY_INLINE size_t store_gradient(D d, const Activations<kG>& a, const float* dy,
 class Backward {
  public:
   Backward(const ShortConvBlock& block, const Filter& filter)
-      : in_(block.in),
-        filter_(filter),
-        scratch_(2 * Scratch::rounded(kGroup * filter.stride)),
-        s_(scratch_.take(kGroup * filter.stride)),
-        slope_(scratch_.take(kGroup * filter.stride)) {}
+      : in_(block.in), filter_(filter), scratch_([&](ScratchLayout& layout) {
+          for (float** rows : {&s_, &slope_}) *rows = layout.take(kGroup * filter.stride);
+        }) {}
 
   template <size_t kW, size_t kG>
   void convolved(const Convolved& v) const {
@@ -199,42 +210,41 @@ class Backward {
 
   const ShortConvInputs& in_;
   const Filter& filter_;
-  Scratch scratch_;
   float *s_, *slope_;
+  const Scratch scratch_;  // last: its layout sets what comes before
 };
 
 template <size_t kW>
 void backward_block(const ShortConvBlock& block, const ShortConvGradients& gradients,
                     float* partial) {
   const ShortConvInputs& in = block.in;
-  const Filter filter = filter_of(block);
+  const Filter filter = make_filter(block);
   const Backward backward(block, filter);
   const size_t W = in.W;
-  Scratch scratch(W * Scratch::rounded(block.stride));
-  float* earlier = scratch.take((W - 1) * block.stride);
-  float* nowhere = scratch.take(block.stride);
+  float *earlier, *discarded;
+  const Scratch scratch([&](ScratchLayout& layout) {
+    earlier = layout.take((W - 1) * block.stride);
+    discarded = layout.take(block.stride);
+  });
   std::vector<const float*> inputs(W + kGroup);
   float* d_inputs[kGroup];
   if (partial != nullptr) std::memset(partial, 0, (W + 1) * block.stride * sizeof(float));
 
-  for_each_piece(block, [&](const Piece& piece) {
+  for_each_part(block, [&](const SequencePart& part) {
     std::memset(earlier, 0, (W - 1) * block.stride * sizeof(float));
-    // dx of the piece's last token needs dz of W-1 more, which may belong to the next block. Its first
+    // dx of the part's last token needs dz of W-1 more, which may belong to the next block. Its first
     // tokens read history, or inputs of the block before, which computes the gradients of those.
-    const size_t last = piece.end + W - 1;
-    for (size_t t = piece.begin, count; t < last; t += count) {
-      const bool own = t < piece.end, exists = t < piece.T;
-      count = t + kGroup <= (own      ? piece.end
-                             : exists ? std::min(last, piece.T)
-                                      : last)
-                  ? kGroup
-                  : 1;
-      if (exists) piece.inputs(t, count, inputs.data());
+    const size_t last = part.end + W - 1;
+    for (size_t t = part.begin, count; t < last; t += count) {
+      const bool own = t < part.end, exists = t < part.T;
+      count = t + kGroup <= (own ? part.end : exists ? std::min(last, part.T) : last) ? kGroup : 1;
+      if (exists) part.inputs(t, count, inputs.data());
       for (size_t g = 0; g < count; ++g) {
-        const bool other_block = piece.begin > 0 && t + g + 1 < piece.begin + W;
-        d_inputs[g] = other_block ? nowhere : piece.input_gradient(gradients, t + g + 1, nowhere);
+        const bool other_block = part.begin > 0 && t + g + 1 < part.begin + W;
+        d_inputs[g] =
+            other_block ? discarded : part.input_gradient(gradients, t + g + 1, discarded);
       }
-      const Convolved v{inputs.data(), d_inputs, exists ? piece.row(gradients.dy, t) : nullptr,
+      const Convolved v{inputs.data(), d_inputs, exists ? part.row(gradients.dy, t) : nullptr,
                         earlier, own ? partial : nullptr};
       if (count == 1)
         backward.convolved<kW, 1>(v);
@@ -245,7 +255,7 @@ void backward_block(const ShortConvBlock& block, const ShortConvGradients& gradi
 }
 
 void backward_block_plain(const ShortConvBlock& block, const ShortConvGradients& gradients) {
-  const Filter filter = filter_of(block);
+  const Filter filter = make_filter(block);
   const Backward backward(block, filter);
   const size_t C = block.in.C;
   for (size_t t = block.begin, count; t < block.end; t += count) {

@@ -1,6 +1,7 @@
 // One task of the short convolution: what short_conv.cpp hands to the SIMD targets.
 #pragma once
 #include <algorithm>
+#include <cstdint>
 
 #include "kernels/short_conv.h"
 
@@ -17,11 +18,13 @@ struct ShortConvBlock {
 };
 
 /// The part of one sequence that lies in a block: its tokens [begin, end) of T, counted within it.
-class Piece {
+class SequencePart {
  public:
-  Piece(const ShortConvBlock& block, size_t sequence)
-      : block_(block), sequence_(sequence), first_(static_cast<size_t>(offsets()[0])) {
-    T = static_cast<size_t>(offsets()[1]) - first_;
+  SequencePart(const ShortConvBlock& block, size_t sequence)
+      : T(block.in.length(sequence)),
+        block_(block),
+        sequence_(sequence),
+        first_(block.in.first_token(sequence)) {
     begin = block.begin > first_ ? block.begin - first_ : 0;
     end = std::min(T, block.end - first_);
   }
@@ -40,18 +43,18 @@ class Piece {
   float* row(float* x, size_t t) const { return x + (first_ + t) * block_.in.C; }
   const float* row(const float* x, size_t t) const { return x + (first_ + t) * block_.in.C; }
 
-  /// Where the gradient of input(t_plus_W) goes: `nowhere` for history whose gradient nobody wants.
+  /// Where the gradient of input(t_plus_W) goes: `discarded` for history whose gradient is not wanted.
   float* input_gradient(const ShortConvGradients& gradients, size_t t_plus_W,
-                        float* nowhere) const {
+                        float* discarded) const {
     const ShortConvInputs& in = block_.in;
     if (t_plus_W >= in.W) return gradients.dx + token(t_plus_W) * in.C;
-    return gradients.dhistory == nullptr ? nowhere : gradients.dhistory + history(t_plus_W) * in.C;
+    return gradients.dhistory == nullptr ? discarded
+                                         : gradients.dhistory + history(t_plus_W) * in.C;
   }
 
   size_t T, begin, end;
 
  private:
-  const int64_t* offsets() const { return block_.in.offsets + sequence_; }
   size_t token(size_t t_plus_W) const { return first_ + t_plus_W - block_.in.W; }
   size_t history(size_t t_plus_W) const { return sequence_ * block_.in.W + t_plus_W; }
 
@@ -59,15 +62,15 @@ class Piece {
   size_t sequence_, first_;
 };
 
-/// Calls body(Piece) for each sequence with tokens in the block.
+/// Calls body(SequencePart) for each sequence with tokens in the block.
 template <class Body>
-void for_each_piece(const ShortConvBlock& block, const Body& body) {
+void for_each_part(const ShortConvBlock& block, const Body& body) {
   const int64_t* offsets = block.in.offsets;
   const int64_t* after = std::upper_bound(offsets, offsets + block.in.num_sequences + 1,
                                           static_cast<int64_t>(block.begin));
   for (size_t s = static_cast<size_t>(after - offsets) - 1;
        s < block.in.num_sequences && offsets[s] < static_cast<int64_t>(block.end); ++s)
-    if (offsets[s] < offsets[s + 1]) body(Piece(block, s));
+    if (offsets[s] < offsets[s + 1]) body(SequencePart(block, s));
 }
 
 void short_conv_transpose_weight(const ShortConvInputs& in, size_t stride, float* taps);

@@ -20,14 +20,18 @@ template <size_t kW, size_t kG, class D>
 HWY_INLINE size_t activate(D d, const Filter& filter, const float* const* rows, size_t c,
                            size_t end, float* y, size_t stride, float (&squares)[kG]) {
   hn::Vec<D> z[kG], s[kG], sums[kG];
-  DP_EACH_TOKEN sums[g] = hn::Zero(d);
+  DP_EACH_TOKEN
+    sums[g] = hn::Zero(d);
   for (; c + hn::Lanes(d) <= end; c += hn::Lanes(d)) {
     convolve<kW>(d, filter, rows, c, z);
     silu(d, z, s);
-    DP_EACH_TOKEN hn::StoreU(s[g], d, y + g * stride + c);
-    DP_EACH_TOKEN sums[g] = hn::MulAdd(s[g], s[g], sums[g]);
+    DP_EACH_TOKEN
+      hn::StoreU(s[g], d, y + g * stride + c);
+    DP_EACH_TOKEN
+      sums[g] = hn::MulAdd(s[g], s[g], sums[g]);
   }
-  DP_EACH_TOKEN squares[g] += sum_of_lanes(d, sums[g]);
+  DP_EACH_TOKEN
+    squares[g] += sum_of_lanes(d, sums[g]);
   return c;
 }
 
@@ -73,14 +77,14 @@ void forward_group(const ShortConvInputs& in, const Filter& filter, const float*
 template <size_t kW>
 void forward_block(const ShortConvBlock& block, float* y) {
   const ShortConvInputs& in = block.in;
-  const Filter filter = filter_of(block);
+  const Filter filter = make_filter(block);
   std::vector<const float*> rows(in.W + kGroup);
-  for_each_piece(block, [&](const Piece& piece) {
-    for (size_t t = piece.begin, count; t < piece.end; t += count) {
-      count = t + kGroup <= piece.end ? kGroup : 1;
-      piece.inputs(t, count, rows.data());
+  for_each_part(block, [&](const SequencePart& part) {
+    for (size_t t = part.begin, count; t < part.end; t += count) {
+      count = t + kGroup <= part.end ? kGroup : 1;
+      part.inputs(t, count, rows.data());
       (count == 1 ? forward_group<kW, 1> : forward_group<kW, kGroup>)(in, filter, rows.data(),
-                                                                      piece.row(y, t));
+                                                                      part.row(y, t));
     }
   });
 }

@@ -30,13 +30,12 @@ constexpr size_t kDepth = 64;  // tokens whose share of R's gradient is summed a
 constexpr size_t kSaved = 7;   // activations kept per unit: i, f, 1 - sigmoid(u_f), z, o, f c, f n
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-size_t divide_up(size_t a, size_t b) { return (a + b - 1) / b; }
 size_t padded(size_t columns) { return round_up(columns, kPanel); }
 
 // to += tile
 template <size_t R, size_t W>
 HWY_INLINE void add_tile(const Tile<R, W>& tile, Tile<R, W>& to) {
-  DP_FOR_TILE(r, c) to.v[r][c] = hn::Add(to.v[r][c], tile.v[r][c]);
+  DP_FOR_TILE (r, c) to.v[r][c] = hn::Add(to.v[r][c], tile.v[r][c]);
 }
 
 // out = a M: a [rows,depth], M [depth,columns] packed as [panels,depth,kPanel] with zeros beyond its last
@@ -79,10 +78,10 @@ class Groups {
     std::iota(order_.begin(), order_.end(), size_t{0});
     std::stable_sort(order_.begin(), order_.end(),
                      [&](size_t a, size_t b) { return length(a) > length(b); });
-    const size_t S = order_.size(), per_head = divide_up(static_cast<size_t>(threads), in.H);
-    const size_t groups = std::max(divide_up(S, kGroup), std::min(S, per_head));
-    size_ = S == 0 ? 1 : divide_up(S, groups);
-    groups_ = divide_up(S, size_);
+    const size_t S = order_.size(), per_head = ceil_div(static_cast<size_t>(threads), in.H);
+    const size_t groups = std::max(ceil_div(S, kGroup), std::min(S, per_head));
+    size_ = S == 0 ? 1 : ceil_div(S, groups);
+    groups_ = ceil_div(S, size_);
   }
 
   size_t tasks() const { return in_.H * groups_; }
@@ -90,9 +89,7 @@ class Groups {
   size_t first(size_t task) const { return task % groups_ * size_; }
   size_t rows(size_t task) const { return std::min(size_, order_.size() - first(task)); }
   size_t sequence(size_t task, size_t row) const { return order_[first(task) + row]; }
-  size_t length(size_t sequence) const {
-    return static_cast<size_t>(in_.offsets[sequence + 1] - in_.offsets[sequence]);
-  }
+  size_t length(size_t sequence) const { return in_.length(sequence); }
   size_t longest(size_t task) const { return length(sequence(task, 0)); }
 
  private:
@@ -106,9 +103,7 @@ struct Layout {
   const SlstmInputs& in;
   size_t head;
 
-  size_t token(size_t s, size_t t) const {
-    return (static_cast<size_t>(in.offsets[s]) + t) * in.H + head;
-  }
+  size_t token(size_t s, size_t t) const { return (in.first_token(s) + t) * in.H + head; }
   size_t state(size_t s) const { return (s * in.H + head) * 4 * in.K; }
 };
 
@@ -125,14 +120,14 @@ void forward_row(size_t K, const float* HWY_RESTRICT gates, const float* HWY_RES
     const V u_i = gate(0), u_f = gate(1), z = hn::Tanh(d, gate(2)), o = sigmoid(d, gate(3));
     // sigmoid(x) = 1 / (1 + e) for x > 0 and e / (1 + e) below, with e = exp(-|x|)
     V x[1] = {hn::Abs(u_f)}, e[1];
-    exp_of_minus(d, x, e);
+    exp_minus(d, x, e);
     const V inverse = hn::Div(one, hn::Add(one, e[0]));
     const V rest = hn::IfThenElse(hn::Gt(u_f, hn::Zero(d)), hn::Mul(e[0], inverse), inverse);
     const V log_f = hn::Sub(hn::Min(u_f, hn::Zero(d)), hn::Log1p(d, e[0]));
     // The larger of the exponents becomes 0. Without a state the old one is -infinity, and f = 0.
     const V a = hn::Add(log_f, hn::LoadU(d, m + k)), ahead = hn::Sub(a, u_i);
     x[0] = hn::Abs(ahead);
-    exp_of_minus(d, x, e);
+    exp_minus(d, x, e);
     const auto keeps = hn::Gt(ahead, hn::Zero(d));
     const V i = hn::IfThenElse(keeps, e[0], one), f = hn::IfThenElse(keeps, one, e[0]);
     const V fc = hn::Mul(f, hn::LoadU(d, c + k)), fn = hn::Mul(f, hn::LoadU(d, n + k));
@@ -143,7 +138,7 @@ void forward_row(size_t K, const float* HWY_RESTRICT gates, const float* HWY_RES
     hn::StoreU(hn::IfThenElse(keeps, a, u_i), d, m + k);
     if (saved == nullptr) return;
     const V keep[kSaved] = {i, f, rest, z, o, fc, fn};
-    DP_UNROLL for (size_t j = 0; j < kSaved; ++j) hn::StoreU(keep[j], d, saved + j * K + k);
+    DP_FOR (j, kSaved) hn::StoreU(keep[j], d, saved + j * K + k);
   });
 }
 
@@ -177,10 +172,12 @@ void forward_group(const SlstmInputs& in, const Groups& groups, size_t task, con
                    float* h_out, float* final_state, float* saved) {
   const size_t K = in.K, rows = groups.rows(task), u_stride = padded(4 * K);
   const Layout at{in, groups.head(task)};
-  Scratch scratch(4 * Scratch::rounded(rows * K) + rows * u_stride);
-  float *h = scratch.take(rows * K), *c = scratch.take(rows * K), *n = scratch.take(rows * K);
-  float *m = scratch.take(rows * K), *u = scratch.take(rows * u_stride);
-  float* const parts[4] = {h, c, n, m};
+  float *parts[4], *u;
+  const Scratch scratch([&](ScratchLayout& layout) {
+    for (float*& part : parts) part = layout.take(rows * K);
+    u = layout.take(rows * u_stride);
+  });
+  float *const h = parts[0], *const c = parts[1], *const n = parts[2], *const m = parts[3];
   for (size_t row = 0; row < rows; ++row) {
     const size_t state = at.state(groups.sequence(task, row));
     for (size_t j = 0; j < 4; ++j)
@@ -215,10 +212,12 @@ void backward_group(const SlstmInputs& in, const Groups& groups, size_t task, co
                     const float* saved, const SlstmGradients& gradients) {
   const size_t K = in.K, rows = groups.rows(task), stride = padded(K);
   const Layout at{in, groups.head(task)};
-  Scratch scratch(3 * Scratch::rounded(rows * stride) + rows * 4 * K);
-  float *dh = scratch.take(rows * stride), *dc = scratch.take(rows * stride);
-  float *dn = scratch.take(rows * stride), *du = scratch.take(rows * 4 * K);
-  float* const parts[3] = {dh, dc, dn};
+  float *parts[3], *du;
+  const Scratch scratch([&](ScratchLayout& layout) {
+    for (float*& part : parts) part = layout.take(rows * stride);
+    du = layout.take(rows * 4 * K);
+  });
+  float *const dh = parts[0], *const dc = parts[1], *const dn = parts[2];
   for (size_t row = 0; row < rows; ++row)
     for (size_t j = 0; j < 3; ++j)
       if (gradients.d_final_state != nullptr)
@@ -251,12 +250,13 @@ class RecurrentGradient {
   explicit RecurrentGradient(size_t K)
       : K_(K),
         // Rows a power of 2 apart would share a few sets of the cache.
-        du_stride_(Scratch::rounded(K) + kPanel),
+        du_stride_(padded(K) + kPanel),
         stride_(padded(K)),
-        scratch_(kDepth * (du_stride_ + stride_) + K * stride_),
-        du_(scratch_.take(kDepth * du_stride_)),
-        h_(scratch_.take(kDepth * stride_)),
-        sum_(scratch_.take(K * stride_)) {
+        scratch_([&](ScratchLayout& layout) {
+          du_ = layout.take(kDepth * du_stride_);
+          h_ = layout.take(kDepth * stride_);
+          sum_ = layout.take(K * stride_);
+        }) {
     std::fill_n(h_, kDepth * stride_, 0.0f);
     std::fill_n(sum_, K * stride_, 0.0f);
   }
@@ -301,8 +301,7 @@ void recurrent_gradient(const SlstmInputs& in, const float* h, const float* dgat
   const Layout at{in, head};
   RecurrentGradient gradient(K);
   for (size_t s = 0; s < in.num_sequences; ++s) {
-    const auto length = static_cast<size_t>(in.offsets[s + 1] - in.offsets[s]);
-    for (size_t t = 0; t < length; ++t) {
+    for (size_t t = 0; t < in.length(s); ++t) {
       if (t == 0 && in.state == nullptr) continue;
       const float* before = t == 0 ? in.state + at.state(s) : h + at.token(s, t - 1) * K;
       gradient.add(dgates + (at.token(s, t) * 4 + gate) * K, before);
@@ -315,8 +314,8 @@ void slstm_forward_target(const SlstmInputs& in, float* h, float* final_state, f
                           Executor& executor) {
   const size_t K = in.K, size = K * padded(4 * K);
   const Groups groups(in, executor.num_threads());
-  Scratch scratch(in.H * size);
-  float* packed = scratch.take(in.H * size);
+  const Scratch scratch(in.H * size);
+  float* const packed = scratch.data();
   executor.run(in.H, [&](size_t head) HWY_ATTR {
     pack_transposed(in.recurrent + head * 4 * K * K, K, packed + head * size);
   });
@@ -329,8 +328,8 @@ void slstm_backward_target(const SlstmInputs& in, const float* h, const float* s
                            const SlstmGradients& gradients, Executor& executor) {
   const size_t K = in.K, size = 4 * K * padded(K);
   const Groups groups(in, executor.num_threads());
-  Scratch scratch(in.H * size);
-  float* packed = scratch.take(in.H * size);
+  const Scratch scratch(in.H * size);
+  float* const packed = scratch.data();
   executor.run(in.H, [&](size_t head) HWY_ATTR {
     pack(in.recurrent + head * 4 * K * K, K, packed + head * size);
   });
@@ -358,18 +357,14 @@ HWY_EXPORT(slstm_backward_target);
 // Less than this many products is done sooner than another thread wakes up.
 constexpr size_t kSerialProducts = 1 << 16;
 
-size_t num_tokens(const SlstmInputs& in) {
-  return static_cast<size_t>(in.offsets[in.num_sequences]);
-}
-
 bool is_small(const SlstmInputs& in) {
-  return num_tokens(in) * in.H * 4 * in.K * in.K <= kSerialProducts;
+  return in.num_tokens() * in.H * 4 * in.K * in.K <= kSerialProducts;
 }
 
 }  // namespace
 
 size_t slstm_saved_size(const SlstmInputs& in) {
-  return num_tokens(in) * in.H * HWY_NAMESPACE::kSaved * in.K;
+  return in.num_tokens() * in.H * HWY_NAMESPACE::kSaved * in.K;
 }
 
 void slstm_forward(const SlstmInputs& in, float* h, float* final_state, float* saved,

@@ -2,17 +2,15 @@
 // input gate, units of a head connected through time. Float32, forward and backward. H heads, K units.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 
 #include "base/executor.h"
+#include "kernels/sequences.h"
 
 namespace dp {
 
-/// The inputs. Sequences lie end to end: sequence s is tokens offsets[s] .. offsets[s+1]-1. All arrays are
-/// contiguous. Gates come in the order i (input), f (forget), z (cell input), o (output).
-struct SlstmInputs {
-  size_t num_sequences = 0;
-  const int64_t* offsets = nullptr;  // [num_sequences+1], starts at 0, never decreases
+/// Packed sequences and their arrays, all contiguous. Gates come in the order i (input), f (forget), z (cell input),
+/// o (output).
+struct SlstmInputs : Sequences {
   size_t H = 1, K = 1;
   const float* gates = nullptr;      // [tokens,H,4,K]: W x_t + b
   const float* recurrent = nullptr;  // [H,4,K,K], row = the unit that receives

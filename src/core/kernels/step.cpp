@@ -12,7 +12,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/scratch.h"
 #include "kernels/step.h"
+#include "kernels/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
@@ -20,10 +22,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr size_t kMaxGroup = 4;
-// Rows of the state ahead of use: a block's rows are V apart, more than hardware prefetching follows.
-constexpr size_t kAhead = 6, kLine = 64 / sizeof(float);
-
-#define DP_UNROLL_STEP _Pragma("GCC unroll 8")
+// Rows of the state that are prefetched: a block's rows are V apart, more than hardware prefetching follows.
+constexpr size_t kPrefetchRows = 6;
 
 float dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, size_t n) {
   const hn::CappedTag<float, 16> d;
@@ -56,35 +56,33 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
   using Vec = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   Vec products[G + 1][W];  // S^T k_j, and last S^T q
-  DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) DP_UNROLL_STEP for (size_t w = 0; w < W; ++w)
-      products[j][w] = hn::Zero(d);
+  DP_FOR (j, G + 1)
+    DP_FOR (w, W) products[j][w] = hn::Zero(d);
   const float* q = g.q != nullptr ? g.q : g.k[0];
   const float* row = state + column;
   for (size_t a = 0; a < g.K; ++a, row += g.V) {
-    for (size_t c = 0; c < W * lanes; c += kLine) __builtin_prefetch(row + kAhead * g.V + c);
+    for (size_t c = 0; c < W * lanes; c += kLineFloats)
+      __builtin_prefetch(row + kPrefetchRows * g.V + c);
     Vec x[G + 1];
-    DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) x[j] = hn::Set(d, j == G ? q[a] : g.k[j][a]);
-    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
+    DP_FOR (j, G + 1) x[j] = hn::Set(d, j == G ? q[a] : g.k[j][a]);
+    DP_FOR (w, W) {
       const Vec s = hn::LoadU(d, row + w * lanes);
-      DP_UNROLL_STEP for (size_t j = 0; j <= G; ++j) products[j][w] =
-          hn::MulAdd(x[j], s, products[j][w]);
+      DP_FOR (j, G + 1) products[j][w] = hn::MulAdd(x[j], s, products[j][w]);
     }
   }
   const Vec gate = hn::Set(d, g.gate);
   Vec u[G][W];
-  DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) {
-    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
+  DP_FOR (j, G) {
+    DP_FOR (w, W) {
       Vec e = hn::NegMulAdd(gate, products[j][w], hn::LoadU(d, g.v[j] + column + w * lanes));
-      DP_UNROLL_STEP for (size_t l = 0; l < j; ++l) e =
-          hn::NegMulAdd(hn::Set(d, g.key_products[j][l]), u[l][w], e);
+      DP_FOR (l, j) e = hn::NegMulAdd(hn::Set(d, g.key_products[j][l]), u[l][w], e);
       u[j][w] = hn::Mul(hn::Set(d, g.beta[j]), e);
     }
   }
   if (g.q != nullptr) {
-    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
+    DP_FOR (w, W) {
       Vec sum = hn::Mul(gate, products[G][w]);
-      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) sum =
-          hn::MulAdd(hn::Set(d, g.query_products[j]), u[j][w], sum);
+      DP_FOR (j, G) sum = hn::MulAdd(hn::Set(d, g.query_products[j]), u[j][w], sum);
       hn::StoreU(hn::Mul(hn::Set(d, g.scale), sum), d, o + column + w * lanes);
     }
   }
@@ -95,13 +93,14 @@ HWY_INLINE void step_columns(D d, const Group& g, size_t column, const float* st
   for (size_t a = g.K; a-- > 0;) {
     row -= g.V;
     out -= g.V;
-    for (size_t c = 0; c < W * lanes; c += kLine) __builtin_prefetch(row - kAhead * g.V + c);
+    for (size_t c = 0; c < W * lanes; c += kLineFloats)
+      __builtin_prefetch(row - kPrefetchRows * g.V + c);
     Vec keys[G];  // loaded before the stores, which the compiler must assume to overwrite them
-    DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) keys[j] = hn::Set(d, g.k[j][a]);
-    DP_UNROLL_STEP for (size_t w = 0; w < W; ++w) {
+    DP_FOR (j, G) keys[j] = hn::Set(d, g.k[j][a]);
+    DP_FOR (w, W) {
       Vec s = hn::LoadU(d, row + w * lanes);
       if (kGated) s = hn::Mul(gate, s);
-      DP_UNROLL_STEP for (size_t j = 0; j < G; ++j) s = hn::MulAdd(keys[j], u[j][w], s);
+      DP_FOR (j, G) s = hn::MulAdd(keys[j], u[j][w], s);
       hn::StoreU(s, d, out + w * lanes);
     }
   }

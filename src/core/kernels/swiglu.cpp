@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "kernels/activations-inl.h"
+#include "kernels/sizes.h"
 #include "kernels/vector_loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -47,10 +48,10 @@ HWY_EXPORT(swiglu_backward_target);
 
 constexpr size_t kTaskElements = 32768;
 
-// f(begin, size) over pieces of 0 .. n-1.
+// f(begin, size) over blocks of 0 .. n-1.
 template <class F>
-void for_pieces(size_t n, Executor& executor, const F& f) {
-  executor.run((n + kTaskElements - 1) / kTaskElements, [&](size_t task) {
+void for_blocks(size_t n, Executor& executor, const F& f) {
+  executor.run(ceil_div(n, kTaskElements), [&](size_t task) {
     const size_t begin = task * kTaskElements;
     f(begin, std::min(kTaskElements, n - begin));
   });
@@ -59,14 +60,14 @@ void for_pieces(size_t n, Executor& executor, const F& f) {
 }  // namespace
 
 void swiglu_forward(const float* gate, const float* up, size_t n, float* y, Executor& executor) {
-  for_pieces(n, executor, [&](size_t begin, size_t size) {
+  for_blocks(n, executor, [&](size_t begin, size_t size) {
     HWY_DYNAMIC_DISPATCH(swiglu_forward_target)(gate + begin, up + begin, size, y + begin);
   });
 }
 
 void swiglu_backward(const float* gate, const float* up, const float* dy, size_t n, float* dgate,
                      float* dup, Executor& executor) {
-  for_pieces(n, executor, [&](size_t begin, size_t size) {
+  for_blocks(n, executor, [&](size_t begin, size_t size) {
     HWY_DYNAMIC_DISPATCH(swiglu_backward_target)
     (gate + begin, up + begin, dy + begin, size, dgate + begin, dup + begin);
   });

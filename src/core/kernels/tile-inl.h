@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "kernels/chunk_plan.h"
+#include "kernels/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
@@ -51,30 +52,30 @@ struct Tile {
 
 /// Where vector c of a row lies: those of a panel are adjacent, the next panel begins `panel` floats after this one. In
 /// matrices that are not kept in panels it simply follows (panel = kPanel).
-constexpr size_t column_of(size_t c, size_t panel) {
+constexpr size_t column_offset(size_t c, size_t panel) {
   return c / kVecs * panel + c % kVecs * kLanes;
 }
 
-// Loops over a tile's rows and vectors must be unrolled, or the tile lives in memory.
-#define DP_UNROLL _Pragma("GCC unroll 32")
+// Over the rows and vectors of a Tile<R, W>.
 #define DP_FOR_TILE(r, c) \
-  DP_UNROLL for (size_t r = 0; r < R; ++r) DP_UNROLL for (size_t c = 0; c < W; ++c)
+  DP_FOR (r, R)           \
+    DP_FOR (c, W)
 
 template <size_t R, size_t W>
 HWY_INLINE void set_zero(Tile<R, W>& tile) {
-  DP_FOR_TILE(r, c) tile.v[r][c] = hn::Zero(kTag);
+  DP_FOR_TILE (r, c) tile.v[r][c] = hn::Zero(kTag);
 }
 
 template <size_t R, size_t W>
 HWY_INLINE void load(Tile<R, W>& tile, const float* HWY_RESTRICT from, size_t stride,
                      size_t panel = kPanel) {
-  DP_FOR_TILE(r, c) tile.v[r][c] = hn::LoadU(kTag, from + r * stride + column_of(c, panel));
+  DP_FOR_TILE (r, c) tile.v[r][c] = hn::LoadU(kTag, from + r * stride + column_offset(c, panel));
 }
 
 template <size_t R, size_t W>
 HWY_INLINE void store(const Tile<R, W>& tile, float* HWY_RESTRICT to, size_t stride,
                       size_t panel = kPanel) {
-  DP_FOR_TILE(r, c) hn::StoreU(tile.v[r][c], kTag, to + r * stride + column_of(c, panel));
+  DP_FOR_TILE (r, c) hn::StoreU(tile.v[r][c], kTag, to + r * stride + column_offset(c, panel));
 }
 
 /// Only the first `columns` columns.
@@ -91,21 +92,21 @@ HWY_INLINE void store_columns(const Tile<R, W>& tile, size_t columns, float* HWY
     std::memcpy(to + r * stride, padded + r * W * kLanes, columns * sizeof(float));
 }
 
-/// Stores a vector, if asked to past the caches: then `to` must be aligned to it.
-HWY_INLINE void store(Vec v, float* HWY_RESTRICT to, bool past_caches) {
-  if (past_caches) {
+/// Stores a vector. If `streaming`, past the caches; then `to` must be aligned to the vector.
+HWY_INLINE void store(Vec v, float* HWY_RESTRICT to, bool streaming) {
+  if (streaming) {
     hn::Stream(v, kTag, to);
   } else {
     hn::StoreU(v, kTag, to);
   }
 }
 
-/// The first `columns` columns, past the caches if asked to: then rows must be whole vectors and aligned.
+/// The first `columns` columns; if `streaming`, rows must be whole vectors and aligned.
 template <size_t R, size_t W>
 HWY_INLINE void store_columns(const Tile<R, W>& tile, size_t columns, float* HWY_RESTRICT to,
-                              size_t stride, bool past_caches) {
-  if (past_caches && columns >= W * kLanes) {
-    DP_FOR_TILE(r, c) hn::Stream(tile.v[r][c], kTag, to + r * stride + c * kLanes);
+                              size_t stride, bool streaming) {
+  if (streaming && columns >= W * kLanes) {
+    DP_FOR_TILE (r, c) hn::Stream(tile.v[r][c], kTag, to + r * stride + c * kLanes);
   } else {
     store_columns(tile, columns, to, stride);
   }
@@ -114,9 +115,9 @@ HWY_INLINE void store_columns(const Tile<R, W>& tile, size_t columns, float* HWY
 /// Rows of panels, likewise.
 template <size_t R, size_t W>
 HWY_INLINE void store_panels(const Tile<R, W>& tile, float* HWY_RESTRICT to, size_t panel,
-                             bool past_caches) {
-  if (past_caches) {
-    DP_FOR_TILE(r, c) hn::Stream(tile.v[r][c], kTag, to + r * kPanel + column_of(c, panel));
+                             bool streaming) {
+  if (streaming) {
+    DP_FOR_TILE (r, c) hn::Stream(tile.v[r][c], kTag, to + r * kPanel + column_offset(c, panel));
   } else {
     store(tile, to, kPanel, panel);
   }
@@ -126,33 +127,33 @@ HWY_INLINE void store_panels(const Tile<R, W>& tile, float* HWY_RESTRICT to, siz
 template <size_t R, size_t W>
 HWY_INLINE void scale_all(Tile<R, W>& tile, float factor) {
   const Vec fv = hn::Set(kTag, factor);
-  DP_FOR_TILE(r, c) tile.v[r][c] = hn::Mul(fv, tile.v[r][c]);
+  DP_FOR_TILE (r, c) tile.v[r][c] = hn::Mul(fv, tile.v[r][c]);
 }
 
 /// tile[r] *= factors[r]
 template <size_t R, size_t W>
 HWY_INLINE void scale_rows(Tile<R, W>& tile, const float* HWY_RESTRICT factors) {
-  DP_FOR_TILE(r, c) tile.v[r][c] = hn::Mul(hn::Set(kTag, factors[r]), tile.v[r][c]);
+  DP_FOR_TILE (r, c) tile.v[r][c] = hn::Mul(hn::Set(kTag, factors[r]), tile.v[r][c]);
 }
 
 /// tile[r] *= factors, column by column
 template <size_t R, size_t W>
 HWY_INLINE void scale_columns(Tile<R, W>& tile, const float* HWY_RESTRICT factors) {
-  DP_FOR_TILE(r, c) tile.v[r][c] = hn::Mul(hn::LoadU(kTag, factors + c * kLanes), tile.v[r][c]);
+  DP_FOR_TILE (r, c) tile.v[r][c] = hn::Mul(hn::LoadU(kTag, factors + c * kLanes), tile.v[r][c]);
 }
 
 /// row += sign a b for the vectors of one tile row
 template <bool kSubtract, size_t W>
 HWY_INLINE void add_scaled(Vec (&row)[W], float a, const Vec (&b)[W]) {
   const Vec av = hn::Set(kTag, a);
-  DP_UNROLL for (size_t c = 0; c < W; ++c) {
+  DP_FOR (c, W) {
     row[c] = kSubtract ? hn::NegMulAdd(av, b[c], row[c]) : hn::MulAdd(av, b[c], row[c]);
   }
 }
 
 template <size_t W>
 HWY_INLINE void load_row(Vec (&row)[W], const float* HWY_RESTRICT from, size_t panel = kPanel) {
-  DP_UNROLL for (size_t c = 0; c < W; ++c) row[c] = hn::LoadU(kTag, from + column_of(c, panel));
+  DP_FOR (c, W) row[c] = hn::LoadU(kTag, from + column_offset(c, panel));
 }
 
 /// tile[r] += sign sum_{p < count} a[p a_stride + r] b[p b_stride ..]: A is read transposed.
@@ -163,7 +164,7 @@ HWY_INLINE void add_product_t(Tile<R, W>& tile, const float* HWY_RESTRICT a, siz
   for (size_t p = 0; p < count; ++p, a += a_stride, b += b_stride) {
     Vec bv[W];
     load_row(bv, b, panel);
-    DP_UNROLL for (size_t r = 0; r < R; ++r) add_scaled<kSubtract>(tile.v[r], a[r], bv);
+    DP_FOR (r, R) add_scaled<kSubtract>(tile.v[r], a[r], bv);
   }
 }
 
@@ -175,8 +176,7 @@ HWY_INLINE void add_product(Tile<R, W>& tile, const float* HWY_RESTRICT a, size_
   for (size_t p = 0; p < count; ++p, b += b_stride) {
     Vec bv[W];
     load_row(bv, b, panel);
-    DP_UNROLL for (size_t r = 0; r < R; ++r)
-        add_scaled<kSubtract>(tile.v[r], a[r * a_stride + p], bv);
+    DP_FOR (r, R) add_scaled<kSubtract>(tile.v[r], a[r * a_stride + p], bv);
   }
 }
 

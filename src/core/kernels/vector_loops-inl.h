@@ -8,6 +8,8 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/unroll.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
 
@@ -23,29 +25,30 @@ HWY_INLINE void for_vectors(size_t n, const F& f) {
   for (; i < n; ++i) f(one, i);
 }
 
-/// sums[s] becomes the total of what the calls f(tag, i, v) add to the vector v[s]. kTurns vectors per
-/// sum take turns: four hide the latency of an addition, one will do where f has more to compute.
-template <size_t kTurns, size_t kSums, class F>
+/// sums[s] becomes the total of what the calls f(tag, i, v) add to the vector v[s]. Each sum has kAccumulators vectors:
+/// four hide the latency of an addition, one is enough where f computes more.
+template <size_t kAccumulators, size_t kSums, class F>
 HWY_INLINE void sum_vectors(size_t n, float (&sums)[kSums], const F& f) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 1> one;
   const size_t lanes = hn::Lanes(d);
-  hn::Vec<decltype(d)> v[kTurns][kSums];
-  _Pragma("GCC unroll 4") for (auto& turn : v) _Pragma("GCC unroll 4") for (auto& x : turn) x =
-      hn::Zero(d);
+  hn::Vec<decltype(d)> v[kAccumulators][kSums];
+  DP_FOR (a, kAccumulators)
+    DP_FOR (s, kSums) v[a][s] = hn::Zero(d);
   size_t i = 0;
-  for (; i + kTurns * lanes <= n; i += kTurns * lanes)
-    _Pragma("GCC unroll 4") for (size_t t = 0; t < kTurns; ++t) f(d, i + t * lanes, v[t]);
-  if constexpr (kTurns > 1)
+  for (; i + kAccumulators * lanes <= n; i += kAccumulators * lanes)
+    DP_FOR (a, kAccumulators) f(d, i + a * lanes, v[a]);
+  if constexpr (kAccumulators > 1)
     for (; i + lanes <= n; i += lanes) f(d, i, v[0]);
   hn::Vec<decltype(one)> rest[kSums];
-  _Pragma("GCC unroll 4") for (auto& x : rest) x = hn::Zero(one);
+  DP_FOR (s, kSums) rest[s] = hn::Zero(one);
   for (; i < n; ++i) f(one, i, rest);
-  _Pragma("GCC unroll 4") for (size_t s = 0; s < kSums; ++s) {
-    auto whole = v[0][s];
-    _Pragma("GCC unroll 4") for (size_t t = 1; t < kTurns; ++t) whole = hn::Add(whole, v[t][s]);
-    sums[s] = hn::GetLane(hn::SumOfLanes(d, whole)) + hn::GetLane(rest[s]);
+  DP_FOR (s, kSums) {
+    auto sum = v[0][s];
+    DP_UNROLL(32)
+    for (size_t a = 1; a < kAccumulators; ++a) sum = hn::Add(sum, v[a][s]);
+    sums[s] = hn::GetLane(hn::SumOfLanes(d, sum)) + hn::GetLane(rest[s]);
   }
 }
 

@@ -1,4 +1,4 @@
-// The kernels' tasks on torch's own threads, so that they do not fight with a pool of ours.
+// Runs the kernels' tasks on torch's own threads: a second pool would compete for the same cores.
 #pragma once
 #include "base/executor.h"
 

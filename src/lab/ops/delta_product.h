@@ -2,18 +2,19 @@
 // B batch, T tokens, N factors per token, H heads, K key width, V value width, S packed sequences.
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/util/Optional.h>
 
 #include <string>
 #include <string_view>
 
+#include "ops/optional.h"
+
 namespace dp {
 
 enum class Implementation {
-  kAuto,  // fused for float32 and bfloat16 on the CPU, reference for float64 there, else chunked
-  kReference,  // the recurrence as written, one token after another: the judge of the other two
+  kAuto,       // fused where it can be, reference for float64 on the CPU, else chunked
+  kReference,  // the recurrence as written, one token after another; tests compare the others with it
   kChunked,    // batched matrix products, any device
-  kFused,      // SIMD kernels with their own backward pass: CPU, float32 and bfloat16
+  kFused,      // SIMD kernels with their own backward pass: CPU, float32, bfloat16 and float16
 };
 
 /// "auto", "reference", "chunked", "fused". Parsing anything else throws c10::ValueError.
@@ -21,10 +22,10 @@ Implementation parse_implementation(std::string_view name);
 std::string to_string(Implementation implementation);
 
 struct DeltaProductOptions {
-  c10::optional<at::Tensor> log_gate;    // [B,T,H] <= 0; none: no gate
-  c10::optional<at::Tensor> state;       // [B,H,K,V] before the first token; none: zeros
-  c10::optional<at::Tensor> cu_seqlens;  // [S+1] int32 or int64, 0 to T: where sequences begin
-  c10::optional<double> scale;           // none: K^-1/2
+  Optional<at::Tensor> log_gate;    // [B,T,H] <= 0; none: no gate
+  Optional<at::Tensor> state;       // [B,H,K,V] before the first token; none: zeros
+  Optional<at::Tensor> cu_seqlens;  // [S+1] int32 or int64, 0 to T: where sequences begin
+  Optional<double> scale;           // none: K^-1/2
   Implementation implementation = Implementation::kAuto;
 };
 
@@ -40,12 +41,12 @@ struct DeltaProductOutput {
 ///   beta  [B,T,N,H], usually in [0,2]; 2 is an exact reflection
 /// With cu_seqlens, B is 1, each sequence starts from its own state and both states are [S,H,K,V].
 /// All floating dtypes, any strides, T = 0 and B = 0 allowed. bfloat16 and float16 are computed in
-/// float32: o has the dtype of q, the returned state is float32, and log_gate and state may come as
-/// float32 too. NaN and infinity are no errors: they reach what depends on them. Only in the outputs of
+/// float32: o has the dtype of q, the returned state is float32, and beta, log_gate and state may be
+/// float32 too. On the meta device only shapes and dtypes are computed. NaN and infinity are no errors: they reach what depends on them. Only in the outputs of
 /// chunked, and in gradients of chunked and fused, may they also reach other tokens of the same chunk,
 /// sequence and head (0 x NaN in a product).
 /// Differentiable in each tensor through both outputs; fused once, the others any number of times.
-/// Throws c10::ValueError. In Python torch.ops.deltaproduct.delta_product with the same names.
+/// Throws c10::ValueError. In Python torch.ops.deltaproduct.delta_product, the options as keywords.
 DeltaProductOutput delta_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                  const at::Tensor& beta, const DeltaProductOptions& options = {});
 

@@ -229,7 +229,6 @@ TEST(DeltaProduct, SixteenBitTypesComputeInFloat32) {
     for (auto& [name, tensor] : x) tensor = tensor.to(type).to(at::kDouble);
     const TestRun want = run_with_gradients(x, at::kDouble, Implementation::kReference);
     for (const Implementation implementation : kAll) {
-      if (implementation == Implementation::kFused && type == at::kHalf) continue;
       SCOPED_TRACE(testing::Message() << to_string(implementation) << " " << type);
       const TestRun got = run_with_gradients(x, type, implementation);
       EXPECT_EQ(got.outputs.at("o").scalar_type(), type);
@@ -241,14 +240,29 @@ TEST(DeltaProduct, SixteenBitTypesComputeInFloat32) {
       expect_close(got.gradients, want.gradients, 0x1p-7);
     }
   }
-  // State and gate may stay in float32, and get float32 gradients.
-  for (const Implementation implementation : kAll) {
-    Tensors mixed = leaves(x, at::kBFloat16);
-    for (const char* name : {"state", "log_gate"}) mixed[name] = leaves(x, at::kFloat)[name];
-    const auto output = call(mixed, implementation);
-    EXPECT_EQ(output.o.scalar_type(), at::kBFloat16);
-    output.state.sum().backward();
-    EXPECT_EQ(mixed["state"].grad().scalar_type(), at::kFloat);
+}
+
+// Beside 16-bit q, k and v the others may stay in float32, where they lose nothing, and get float32 gradients.
+TEST(DeltaProduct, BetaGateAndStateMayBeFloat32) {
+  Tensors x = random_arguments({2, 40, 2, 2, 16, 24, true, true}, 12);
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    for (const char* name : {"q", "k", "v"}) x[name] = x[name].to(type).to(at::kDouble);
+    const TestRun want = run_with_gradients(x, at::kDouble, Implementation::kReference);
+    for (const Implementation implementation : kAll) {
+      SCOPED_TRACE(testing::Message() << to_string(implementation) << " " << type);
+      Tensors mixed = leaves(x, type);
+      for (const char* name : {"beta", "log_gate", "state"})
+        mixed[name] = leaves(x, at::kFloat)[name];
+      const TestRun got = run_leaves(mixed, implementation);
+      EXPECT_EQ(got.outputs.at("o").scalar_type(), type);
+      EXPECT_TRUE(close("o", got.outputs.at("o"), want.outputs.at("o"), 0x1p-8));
+      EXPECT_TRUE(close("state", got.outputs.at("state"), want.outputs.at("state"), 1e-5));
+      for (const char* name : {"dbeta", "dlog_gate", "dstate"}) {
+        EXPECT_EQ(got.gradients.at(name).scalar_type(), at::kFloat) << name;
+        EXPECT_TRUE(close(name, got.gradients.at(name), want.gradients.at(name), 0x1p-7));
+      }
+      EXPECT_EQ(got.gradients.at("dk").scalar_type(), type);
+    }
   }
 }
 
@@ -341,7 +355,7 @@ TEST(DeltaProduct, AutoChoosesByDtype) {
       {at::kFloat, Implementation::kFused},
       {at::kBFloat16, Implementation::kFused},
       {at::kDouble, Implementation::kReference},
-      {at::kHalf, Implementation::kChunked}};
+      {at::kHalf, Implementation::kFused}};
   for (const auto& [type, chosen] : choices) {
     const Tensors y = leaves(x, type);
     EXPECT_TRUE(at::equal(call(y, Implementation::kAuto).o, call(y, chosen).o)) << type;

@@ -7,98 +7,123 @@
 
 #include "kernels/matmul.h"
 #include "kernels/matvec.h"
-#include "ops/aten_executor.h"
-#include "ops/kernel_tensors.h"
-#include "ops/tensor_checks.h"
+#include "ops/kernel_operator.h"
 
 namespace dp {
 namespace {
 
-// Rows of x up to which the kernel was faster than OpenBLAS, and than widening with it, on two AVX2
-// cores with matrices of 1024x1024 to 32000x1024.
-constexpr int64_t kFewRowsFloat32 = 16, kFewRowsBFloat16 = 32;
-// And up to which the kernel that leaves the weight where it is was faster: 75 GFLOP/s against 65 with 64 rows, on one
+// Rows of x up to which matvec() was faster than OpenBLAS, and than widening with it, on two AVX2 cores with
+// matrices of 1024x1024 to 32000x1024.
+constexpr int64_t kSmallBatchFloat32 = 16, kSmallBatchBFloat16 = 32;
+// And up to which matmul(), which does not repack the weight, was faster: 75 GFLOP/s against 65 with 64 rows, on one
 // core with matrices of 512x512 to 8192x512.
-constexpr int64_t kSomeRowsFloat32 = 96;
+constexpr int64_t kMediumBatchFloat32 = 96;
 // Weights that are widened to float32 at once.
 constexpr int64_t kBlockElements = 1 << 22;
 
-void check(const at::Tensor& x, const at::Tensor& weight) {
-  check_leading("linear", "x", x);
-  TORCH_CHECK_VALUE(weight.defined(), "linear: weight is an undefined tensor.");
-  const bool mixed = x.device().is_cpu() && weight.device().is_cpu() &&
-                     x.scalar_type() == at::kFloat && weight.scalar_type() == at::kBFloat16 &&
-                     weight.layout() == at::kStrided;
-  if (!mixed) check_like("linear", "weight", weight, "x", x);
-  TORCH_CHECK_VALUE(weight.dim() == 2 && weight.size(1) == x.size(-1) && weight.size(0) >= 1,
-                    "linear: weight must have shape [O,I] = [O, ", x.size(-1), "] to match x, got ",
-                    weight.sizes(), ".");
-}
-
-// x [M,I], weight [O,I] contiguous
-at::Tensor few_rows(const at::Tensor& x, const at::Tensor& weight) {
-  const at::Tensor rows = for_kernel(x);
-  const int64_t M = x.size(0), I = x.size(1), O = weight.size(0);
-  const at::Tensor y = at::empty({M, O}, rows.options());
+// x [M,I], weight [O,I] and y [M,O] are contiguous in the first two.
+void linear_small_batch(const float* x, const at::Tensor& weight, const at::Tensor& y,
+                        Executor& executor) {
   const auto run = [&](const auto* w) {
-    AtenExecutor executor;
-    matvec(rows.data_ptr<float>(), w, static_cast<size_t>(M), static_cast<size_t>(I),
-           static_cast<size_t>(O), y.data_ptr<float>(), executor);
+    matvec(x, w, static_cast<size_t>(y.size(0)), static_cast<size_t>(weight.size(1)),
+           static_cast<size_t>(weight.size(0)), y.data_ptr<float>(), executor);
   };
   if (weight.scalar_type() == at::kFloat)
     run(weight.data_ptr<float>());
   else
     run(reinterpret_cast<const uint16_t*>(weight.data_ptr<at::BFloat16>()));
-  return y;
 }
 
-at::Tensor some_rows(const at::Tensor& x, const at::Tensor& weight) {
-  const at::Tensor rows = for_kernel(x);
-  const at::Tensor y = at::empty({x.size(0), weight.size(0)}, rows.options());
-  AtenExecutor executor;
-  matmul(rows.data_ptr<float>(), weight.data_ptr<float>(), static_cast<size_t>(x.size(0)),
-         static_cast<size_t>(x.size(1)), static_cast<size_t>(weight.size(0)), y.data_ptr<float>(),
-         executor);
-  return y;
+void linear_medium_batch(const float* x, const at::Tensor& weight, const at::Tensor& y,
+                         Executor& executor) {
+  matmul(x, weight.data_ptr<float>(), static_cast<size_t>(y.size(0)),
+         static_cast<size_t>(weight.size(1)), static_cast<size_t>(weight.size(0)),
+         y.data_ptr<float>(), executor);
 }
 
-// A matrix product that widens a bounded part of the weight at a time.
-at::Tensor in_blocks(const at::Tensor& x, const at::Tensor& weight) {
+// Widens a bounded part of a bfloat16 weight at a time.
+void linear_widening(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {
   const int64_t O = weight.size(0);
   const int64_t block = std::max<int64_t>(1, kBlockElements / weight.size(1));
-  at::Tensor y = at::empty({x.size(0), O}, x.options());
   for (int64_t o = 0; o < O; o += block) {
     const int64_t end = std::min(O, o + block);
     at::Tensor part = y.slice(1, o, end);
     at::mm_out(part, x, weight.slice(0, o, end).to(at::kFloat).t());
   }
-  return y;
+}
+
+// x float32 of any shape, weight float32 or bfloat16.
+class Linear final : public KernelOperator {
+ public:
+  enum Input { kX, kWeight };
+  Linear() : KernelOperator("linear", 1) {}
+
+  std::string second_derivative_error() const override {
+    return "linear: mode \"by_shape\" can be differentiated only once; for second derivatives "
+           "pass mode \"torch\".";
+  }
+
+  KernelOutputs forward(KernelInputs& in, const std::vector<int64_t>&) const override {
+    std::vector<int64_t> sizes = in[kX].sizes().vec();
+    sizes.back() = in.size(kWeight, 0);
+    const at::Tensor y = in.empty(sizes);
+    in.run([&](Executor& executor) {
+      const at::Tensor weight = in[kWeight].detach().contiguous().resolve_neg();
+      const at::Tensor rows = y.view({-1, sizes.back()});
+      const bool is_float = weight.scalar_type() == at::kFloat;
+      if (rows.size(0) <= (is_float ? kSmallBatchFloat32 : kSmallBatchBFloat16))
+        linear_small_batch(in.data(kX), weight, rows, executor);
+      else if (is_float)
+        linear_medium_batch(in.data(kX), weight, rows, executor);
+      else
+        linear_widening(matrix(in[kX]), weight, rows);
+    });
+    return {{y}, {}};
+  }
+
+  void backward(KernelInputs& in, KernelGradients& g) const override {
+    const at::Tensor dy = matrix(g.d_output_tensor(0));
+    if (g.wanted(kX))
+      g.set_gradient(kX, at::mm(dy, in[kWeight].detach().to(at::kFloat)).view(in[kX].sizes()));
+    if (g.wanted(kWeight)) g.set_gradient(kWeight, at::mm(dy.t(), matrix(in[kX])));
+  }
+
+ private:
+  static at::Tensor matrix(const at::Tensor& x) {
+    return x.detach().reshape({x.numel() / x.size(-1), x.size(-1)});
+  }
+};
+const Linear kLinear;
+
+LinearMode parse_linear_mode(const std::string& mode) {
+  if (mode == "by_shape") return LinearMode::kByShape;
+  TORCH_CHECK_VALUE(mode == "torch", "linear: mode must be by_shape or torch, got \"", mode, "\".");
+  return LinearMode::kTorch;
 }
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) {
-  check(x, weight);
-  const at::ScalarType type = weight.scalar_type();
-  const bool kernel = x.device().is_cpu() && x.scalar_type() == at::kFloat;
-  if (!kernel) return at::linear(x, weight);
-  if (wants_gradient({x, weight})) return at::linear(x, weight.to(at::kFloat));
-
-  const int64_t I = x.size(-1), M = x.numel() / I;
-  const bool few = M <= (type == at::kFloat ? kFewRowsFloat32 : kFewRowsBFloat16);
-  const bool some = type == at::kFloat && M <= kSomeRowsFloat32;
-  if (type == at::kFloat && !(some && weight.is_contiguous())) return at::linear(x, weight);
-  const at::Tensor rows = x.detach().reshape({M, I});
-  const at::Tensor y = few    ? few_rows(rows, weight.contiguous().resolve_neg())
-                       : some ? some_rows(rows, weight.resolve_neg())
-                              : in_blocks(rows, weight);
-  std::vector<int64_t> sizes = x.sizes().vec();
-  sizes.back() = weight.size(0);
-  return y.view(sizes);
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, LinearMode mode) {
+  const ArgumentChecks check("linear", "x", x);
+  check.leading_has_rows();
+  TORCH_CHECK_VALUE(weight.defined(), "linear: weight is an undefined tensor.");
+  const bool widen = x.scalar_type() == at::kFloat && weight.scalar_type() == at::kBFloat16 &&
+                     x.device() == weight.device() && !x.is_cuda() &&
+                     weight.layout() == at::kStrided;
+  if (!widen) check.type("weight", weight);
+  check.shape("weight", weight, {"O,I", {-1, x.size(-1)}, "x"});
+  const bool on_cpu = x.device().is_cpu() && x.scalar_type() == at::kFloat;
+  const bool medium = x.numel() / x.size(-1) <= kMediumBatchFloat32 && weight.is_contiguous();
+  if (mode == LinearMode::kByShape && on_cpu && (widen || medium))
+    return kLinear.run({x, weight})[0];
+  return at::linear(x, weight.to(x.scalar_type()));
 }
 
 TORCH_LIBRARY_FRAGMENT(deltaproduct, m) {
-  m.def("linear(Tensor x, Tensor weight) -> Tensor", TORCH_FN(linear));
+  m.def("linear(Tensor x, Tensor weight, *, str mode=\"by_shape\") -> Tensor",
+        [](const at::Tensor& x, const at::Tensor& weight, std::string mode) {
+          return linear(x, weight, parse_linear_mode(mode));
+        });
 }
 
 }  // namespace dp

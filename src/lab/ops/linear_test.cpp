@@ -78,6 +78,48 @@ TEST(LinearOp, IsDifferentiable) {
   }
 }
 
+// What is computed depends on the shape and the mode, not on whether gradients are recorded.
+TEST(LinearOp, RecordingGradientsDoesNotChangeABit) {
+  for (const LinearMode mode : {LinearMode::kByShape, LinearMode::kTorch})
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+      for (const int64_t M : {1, 5, 16, 17, 33, 96, 97}) {
+        const at::Tensor x = normal({M, 67}, 1).to(at::kFloat).requires_grad_();
+        const at::Tensor weight = normal({31, 67}, 2).to(type).requires_grad_();
+        const at::Tensor recorded = dp::linear(x, weight, mode);
+        EXPECT_TRUE(recorded.requires_grad());
+        const at::NoGradGuard no_grad;
+        EXPECT_TRUE(at::equal(dp::linear(x, weight, mode), recorded)) << type << " M=" << M;
+      }
+}
+
+TEST(LinearOp, GradientsOfEveryPathMatchTorchs) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const int64_t M : {3, 40, 120}) {  // small and medium batches, widened weights
+      Tensors got, want;
+      for (const LinearMode mode : {LinearMode::kByShape, LinearMode::kTorch}) {
+        const at::Tensor x = normal({2, M, 67}, 1).to(at::kFloat).requires_grad_();
+        const at::Tensor weight = normal({31, 67}, 2).to(type).requires_grad_();
+        dp::linear(x, weight, mode).sin().sum().backward();
+        (mode == LinearMode::kByShape ? got : want) = {{"dx", x.grad()},
+                                                       {"dweight", weight.grad()}};
+      }
+      EXPECT_EQ(got.at("dweight").scalar_type(), type);
+      EXPECT_TRUE(close("dx", got.at("dx"), want.at("dx"), 1e-5)) << type << " M=" << M;
+      EXPECT_TRUE(close("dweight", got.at("dweight"), want.at("dweight"),
+                        type == at::kFloat ? 1e-5 : 0x1p-7))
+          << type << " M=" << M;
+    }
+}
+
+TEST(LinearOp, TorchModeHasSecondDerivatives) {
+  const at::Tensor x = normal({3, 7}, 1).to(at::kFloat).requires_grad_();
+  const at::Tensor weight = normal({5, 7}, 2).to(at::kFloat).requires_grad_();
+  EXPECT_EQ(second_derivative_error(dp::linear(x, weight, LinearMode::kTorch), x), "no error");
+  EXPECT_EQ(second_derivative_error(dp::linear(x, weight), x),
+            "linear: mode \"by_shape\" can be differentiated only once; for second derivatives "
+            "pass mode \"torch\".");
+}
+
 TEST(LinearOp, OtherTypesTakeTorchs) {
   const at::Tensor x = normal({2, 7}, 1), weight = normal({3, 7}, 2);
   EXPECT_TRUE(dp::linear(x, weight).equal(at::linear(x, weight)));
@@ -112,7 +154,7 @@ TEST(LinearOp, EveryMistakeGetsItsSentence) {
   EXPECT_EQ(error(x.to(at::kDouble), at::ones({4, 6}, at::kBFloat16)),
             "linear: weight must be float64 like x, got bfloat16.");
   EXPECT_EQ(error(x.to(at::kLong), at::ones({4, 6})),
-            "linear: x must be of floating point, got int64.");
+            "linear: x must be float32, float64, bfloat16 or float16, got int64.");
   EXPECT_EQ(error(x, at::Tensor()), "linear: weight is an undefined tensor.");
 }
 

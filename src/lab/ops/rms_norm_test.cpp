@@ -117,7 +117,7 @@ TEST(RmsNormOp, Mistakes) {
   EXPECT_EQ(plain_error(x, at::ones({4}), kEps),
             "rms_norm: weight must have shape [D] = [3] to match x, got [4].");
   EXPECT_EQ(plain_error(x.to(at::kLong), w, kEps),
-            "rms_norm: x must be of floating point, got int64.");
+            "rms_norm: x must be float32, float64, bfloat16 or float16, got int64.");
   EXPECT_EQ(plain_error(at::ones({}), w, kEps),
             "rms_norm: x must have shape [...,D] with D >= 1, got [].");
   EXPECT_EQ(plain_error(x, w.to(at::kDouble), kEps),

@@ -1,210 +1,81 @@
 #include "ops/selective_scan.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
-#include <vector>
+#include <tuple>
 
 #include "kernels/selective_scan.h"
-#include "ops/aten_executor.h"
-#include "ops/kernel_tensors.h"
-#include "ops/once_differentiable.h"
-#include "ops/tensor_checks.h"
+#include "ops/kernel_operator.h"
+#include "ops/packed_sequences.h"
 
 namespace dp {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-// After checking. Optional tensors may be undefined.
-struct SelectiveScanArguments {
-  at::Tensor x, dt, A, B, C, D, state;
-  std::vector<int64_t> offsets;  // [S+1] of the tokens of all sequences laid end to end
-  bool packed = false, negative_eigenvalues = false;
-
-  int64_t E() const { return A.size(0); }
-  int64_t N() const { return A.size(1); }
-  int64_t S() const { return static_cast<int64_t>(offsets.size()) - 1; }
-  variable_list tensors() const { return {x, dt, A, B, C, D, state}; }
-};
-
-void check_scan_sizes(const char* name, const at::Tensor& tensor, const at::Tensor& x,
-                      const char* letters, at::IntArrayRef sizes, const char* to_match) {
-  check_like("selective_scan", name, tensor, "x", x, /*may_be_float32=*/true);
-  TORCH_CHECK_VALUE(tensor.sizes() == sizes, "selective_scan: ", name, " must have shape ", letters,
-                    " = ", sizes, " to match ", to_match, ", got ", tensor.sizes(), ".");
-}
-
-SelectiveScanArguments checked_scan(const at::Tensor& x, const at::Tensor& dt, const at::Tensor& A,
-                                    const at::Tensor& B, const at::Tensor& C,
-                                    const SelectiveScanOptions& options) {
-  const char* op = "selective_scan";
-  check_leading(op, "x", x);
-  TORCH_CHECK_VALUE(x.dim() == 3, op, ": x must have shape [B,T,E], got ", x.sizes(), ".");
-  const int64_t rows = x.size(0), T = x.size(1), E = x.size(2);
-  check_scan_sizes("dt", dt, x, "[B,T,E]", {rows, T, E}, "x");
-  check_like(op, "A", A, "x", x, /*may_be_float32=*/true);
-  TORCH_CHECK_VALUE(A.dim() == 2 && A.size(0) == E && A.size(1) >= 1, op,
-                    ": A must have shape [E,N] = [", E, ", N] to match x, got ", A.sizes(), ".");
-  const int64_t N = A.size(1);
-  check_scan_sizes("B", B, x, "[B,T,N]", {rows, T, N}, "x and A");
-  check_scan_sizes("C", C, x, "[B,T,N]", {rows, T, N}, "x and A");
-  SelectiveScanArguments a;
-  a.x = x, a.dt = dt, a.A = A, a.B = B, a.C = C;
-  a.D = options.D.value_or(at::Tensor()), a.state = options.state.value_or(at::Tensor());
-  a.negative_eigenvalues = options.negative_eigenvalues;
-  a.packed = options.cu_seqlens.has_value() && options.cu_seqlens->defined();
-  if (a.packed)
-    a.offsets = checked_offsets(op, *options.cu_seqlens, "x", x);
-  else
-    for (int64_t s = 0; s <= rows; ++s) a.offsets.push_back(s * T);
-  if (a.D.defined()) check_scan_sizes("D", a.D, x, "[E]", {E}, "x");
-  if (a.state.defined())
-    check_scan_sizes("state", a.state, x, "[S,E,N]", {a.S(), E, N}, "the sequences, x and A");
-  return a;
-}
-
-// SelectiveScanInputs and the memory it points into.
-class SelectiveScanTensors {
+class SelectiveScan final : public KernelOperator {
  public:
-  explicit SelectiveScanTensors(const SelectiveScanArguments& a) {
-    for (const at::Tensor& tensor : a.tensors()) tensors_.push_back(for_kernel(tensor));
-    inputs_.num_sequences = static_cast<size_t>(a.S());
-    inputs_.offsets = a.offsets.data();
-    inputs_.E = static_cast<size_t>(a.E()), inputs_.N = static_cast<size_t>(a.N());
-    inputs_.negative_eigenvalues = a.negative_eigenvalues;
-    inputs_.x = data(tensors_[0]), inputs_.dt = data(tensors_[1]), inputs_.A = data(tensors_[2]);
-    inputs_.B = data(tensors_[3]), inputs_.C = data(tensors_[4]);
-    inputs_.D = data(tensors_[5]), inputs_.state = data(tensors_[6]);
-  }
-  SelectiveScanTensors(const SelectiveScanTensors&) = delete;
-  SelectiveScanTensors& operator=(const SelectiveScanTensors&) = delete;
+  enum Input { kX, kDt, kA, kB, kC, kD, kState, kCuSeqlens };
+  enum Option { kNegativeEigenvalues };
+  SelectiveScan() : KernelOperator("selective_scan", 2) {}
 
-  const SelectiveScanInputs& get() const { return inputs_; }
-
- private:
-  variable_list tensors_;
-  SelectiveScanInputs inputs_;
-};
-
-// `saved`, unless null, becomes what the backward pass needs.
-SelectiveScanOutput forward_scan(const SelectiveScanArguments& a, at::Tensor* saved) {
-  const SelectiveScanTensors inputs(a);
-  const at::Tensor y = empty_float(a.x);
-  const at::Tensor state = at::empty({a.S(), a.E(), a.N()}, y.options());
-  SelectiveScanOutputs outputs;
-  outputs.y = y.data_ptr<float>(), outputs.state = state.data_ptr<float>();
-  if (saved != nullptr) {
-    *saved =
-        at::empty({static_cast<int64_t>(selective_scan_saved_size(inputs.get()))}, y.options());
-    outputs.saved = saved->data_ptr<float>();
-  }
-  AtenExecutor executor;
-  selective_scan_forward(inputs.get(), outputs, executor);
-  return {y.to(a.x.scalar_type()), state};
-}
-
-// Gradients of those tensors that are defined, in their order. `dy` or `dstate` may be undefined.
-variable_list backward_scan(const SelectiveScanArguments& a, const at::Tensor& saved,
-                            const at::Tensor& dy, const at::Tensor& dstate) {
-  variable_list wanted, grads;
-  const auto gradient_of = [&](const at::Tensor& x) -> float* {
-    if (!x.defined()) return nullptr;
-    wanted.push_back(x);
-    grads.push_back(empty_float(x));
-    return grads.back().data_ptr<float>();
-  };
-  const at::Tensor dy_float = for_kernel(dy.defined() ? dy : at::zeros_like(a.x));
-  const at::Tensor dstate_float = for_kernel(dstate);
-  SelectiveScanGradients gradients;
-  gradients.saved = data(saved);
-  gradients.dy = data(dy_float), gradients.d_final_state = data(dstate_float);
-  gradients.dx = gradient_of(a.x), gradients.ddt = gradient_of(a.dt);
-  gradients.dA = gradient_of(a.A), gradients.dB = gradient_of(a.B), gradients.dC = gradient_of(a.C);
-  gradients.dD = gradient_of(a.D), gradients.dstate = gradient_of(a.state);
-  AtenExecutor executor;
-  selective_scan_backward(SelectiveScanTensors(a).get(), gradients, executor);
-  for (size_t i = 0; i < grads.size(); ++i) grads[i] = grads[i].to(wanted[i].scalar_type());
-  return grads;
-}
-
-struct SelectiveScanFunction : torch::autograd::Function<SelectiveScanFunction> {
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& dt,
-                               const at::Tensor& A, const at::Tensor& B, const at::Tensor& C,
-                               const c10::optional<at::Tensor>& D,
-                               const c10::optional<at::Tensor>& state,
-                               const SelectiveScanArguments& a) {
-    at::Tensor saved;
-    const SelectiveScanOutput output = forward_scan(a, &saved);
-    ctx->set_materialize_grads(false);
-    ctx->save_for_backward(
-        {x, dt, A, B, C, D.value_or(at::Tensor()), state.value_or(at::Tensor()), saved});
-    ctx->saved_data["offsets"] = a.offsets;
-    ctx->saved_data["negative_eigenvalues"] = a.negative_eigenvalues;
-    return {output.y, output.state};
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& d_outputs) {
-    const variable_list saved = ctx->get_saved_variables();
-    SelectiveScanArguments a;
-    a.x = saved[0], a.dt = saved[1], a.A = saved[2], a.B = saved[3], a.C = saved[4];
-    a.D = saved[5], a.state = saved[6];
-    a.offsets = ctx->saved_data["offsets"].toIntVector();
-    a.negative_eigenvalues = ctx->saved_data["negative_eigenvalues"].toBool();
-    variable_list sources = saved;
-    sources.insert(sources.end(), d_outputs.begin(), d_outputs.end());
-    const variable_list grads = once_differentiable(
-        sources,
-        "selective_scan: float32 can be differentiated only once; for second derivatives pass "
-        "float64.",
-        [&] { return backward_scan(a, saved[7], d_outputs[0], d_outputs[1]); });
-    variable_list out;
-    size_t next = 0;
-    for (const at::Tensor& x : a.tensors()) out.push_back(x.defined() ? grads[next++] : x);
-    out.emplace_back();  // of the arguments as a whole
+  KernelOutputs forward(KernelInputs& in, const std::vector<int64_t>& wanted) const override {
+    const SelectiveScanInputs inputs = kernel_inputs(in);
+    const at::Tensor y = in.empty(in[kX].sizes());
+    const at::Tensor state =
+        in.empty({static_cast<int64_t>(inputs.num_sequences), in.size(kA, 0), in.size(kA, 1)});
+    KernelOutputs out{{y, state}, {}};
+    if (!wanted.empty()) out.saved = {in.empty_buffer(selective_scan_saved_size(inputs))};
+    in.run([&](Executor& executor) {
+      selective_scan_forward(inputs,
+                             {y.data_ptr<float>(), state.data_ptr<float>(),
+                              wanted.empty() ? nullptr : out.saved[0].data_ptr<float>()},
+                             executor);
+    });
+    out.outputs[0] = y.to(in[kX].scalar_type());
     return out;
   }
-};
 
-// y of tokens [begin, end) of every row, in the dtype of the arithmetic; h [B,E,N] is carried on.
-at::Tensor composed_rows(const SelectiveScanArguments& a, int64_t begin, int64_t end,
-                         at::Tensor& h) {
-  const at::ScalarType type = compute_type(a.x);
-  const at::Tensor A = a.A.to(type);
-  std::vector<at::Tensor> y = {at::zeros({a.x.size(0), 0, a.E()}, A.options())};
-  for (int64_t t = begin; t < end; ++t) {
-    const auto token = [&](const at::Tensor& tensor) { return tensor.select(1, t).to(type); };
-    const at::Tensor x = token(a.x), dt = token(a.dt).unsqueeze(2);
-    const at::Tensor B = token(a.B).unsqueeze(1), C = token(a.C).unsqueeze(1);
-    at::Tensor eigenvalues = at::exp(dt * A);
-    if (a.negative_eigenvalues) eigenvalues = 2 * eigenvalues - 1;
-    h = eigenvalues * h + dt * B * x.unsqueeze(2);
-    at::Tensor sum = (C * h).sum(2);
-    if (a.D.defined()) sum = sum + a.D.to(type) * x;
+  void backward(KernelInputs& in, KernelGradients& g) const override {
+    const SelectiveScanInputs inputs = kernel_inputs(in);
+    SelectiveScanGradients out;
+    out.saved = g.saved_data(0);
+    out.dy = g.d_output(0, in[kX].sizes()), out.d_final_state = g.d_output(1);
+    out.dx = g.gradient(kX), out.ddt = g.gradient(kDt), out.dA = g.gradient(kA);
+    out.dB = g.gradient(kB), out.dC = g.gradient(kC), out.dD = g.gradient(kD);
+    out.dstate = g.gradient(kState);
+    in.run([&](Executor& executor) { selective_scan_backward(inputs, out, executor); });
+  }
+
+ private:
+  static SelectiveScanInputs kernel_inputs(KernelInputs& in) {
+    SelectiveScanInputs inputs{in.sequences(in[kX], kCuSeqlens)};
+    inputs.E = in.length(kA, 0), inputs.N = in.length(kA, 1);
+    inputs.negative_eigenvalues = in.option(kNegativeEigenvalues) != 0;
+    inputs.x = in.data(kX), inputs.dt = in.data(kDt), inputs.A = in.data(kA);
+    inputs.B = in.data(kB), inputs.C = in.data(kC), inputs.D = in.data(kD);
+    inputs.state = in.data(kState);
+    return inputs;
+  }
+};
+const SelectiveScan kSelectiveScan;
+
+// A dense batch in torch operators, token by token.
+TensorVector composed_scan(const at::Tensor& x, const at::Tensor& dt, const at::Tensor& A,
+                           const at::Tensor& B, const at::Tensor& C, const at::Tensor& D,
+                           const at::Tensor& state, bool negative_eigenvalues) {
+  const int64_t rows = x.size(0), E = A.size(0), N = A.size(1);
+  at::Tensor h = state.defined() ? state.clone() : at::zeros({rows, E, N}, A.options());
+  TensorVector y = {at::zeros({rows, 0, E}, A.options())};
+  for (int64_t t = 0; t < x.size(1); ++t) {
+    const at::Tensor x_t = x.select(1, t), dt_t = dt.select(1, t).unsqueeze(2);
+    at::Tensor eigenvalues = at::exp(dt_t * A);
+    if (negative_eigenvalues) eigenvalues = 2 * eigenvalues - 1;
+    h = eigenvalues * h + dt_t * B.select(1, t).unsqueeze(1) * x_t.unsqueeze(2);
+    at::Tensor sum = (C.select(1, t).unsqueeze(1) * h).sum(2);
+    if (D.defined()) sum = sum + D * x_t;
     y.push_back(sum.unsqueeze(1));
   }
-  return at::cat(y, 1);
-}
-
-SelectiveScanOutput composed_scan(const SelectiveScanArguments& a) {
-  const at::ScalarType type = compute_type(a.x);
-  const at::Tensor start = a.state.defined()
-                               ? a.state.to(type)
-                               : at::zeros({a.S(), a.E(), a.N()}, a.x.options().dtype(type));
-  if (!a.packed) {
-    at::Tensor h = start.clone();
-    const at::Tensor y = composed_rows(a, 0, a.x.size(1), h);
-    return {y.to(a.x.scalar_type()), h};
-  }
-  std::vector<at::Tensor> ys = {a.x.slice(1, 0, 0).to(type)};  // so that there is at least one
-  std::vector<at::Tensor> states = {start.slice(0, 0, 0)};
-  for (int64_t s = 0; s < a.S(); ++s) {
-    at::Tensor h = start.slice(0, s, s + 1);
-    ys.push_back(composed_rows(a, a.offsets[s], a.offsets[s + 1], h));
-    states.push_back(h);
-  }
-  return {at::cat(ys, 1).to(a.x.scalar_type()), at::cat(states, 0)};
+  return {at::cat(y, 1), h};
 }
 
 }  // namespace
@@ -212,12 +83,52 @@ SelectiveScanOutput composed_scan(const SelectiveScanArguments& a) {
 SelectiveScanOutput selective_scan(const at::Tensor& x, const at::Tensor& dt, const at::Tensor& A,
                                    const at::Tensor& B, const at::Tensor& C,
                                    const SelectiveScanOptions& options) {
-  const SelectiveScanArguments a = checked_scan(x, dt, A, B, C, options);
-  if (!has_kernel(x)) return composed_scan(a);
-  if (!wants_gradient({x, dt, A, B, C, a.D, a.state})) return forward_scan(a, nullptr);
-  variable_list outputs =
-      SelectiveScanFunction::apply(x, dt, A, B, C, optional(a.D), optional(a.state), a);
-  return {outputs[0], outputs[1]};
+  const char* op = "selective_scan";
+  const auto rule = DtypeRule::kSameOrFloat32;
+  const at::Tensor D = value(options.D), state = value(options.state),
+                   cu_seqlens = value(options.cu_seqlens);
+  const ArgumentChecks check(op, "x", x);
+  check.shape("x", x, {"B,T,E", {-1, -1, -1}});
+  const int64_t rows = x.size(0), T = x.size(1), E = x.size(2);
+  check.required("dt", dt, {"B,T,E", {rows, T, E}, "x"}, rule);
+  check.required("A", A, {"E,N", {E, -1}, "x"}, rule);
+  const int64_t N = A.size(1);
+  check.required("B", B, {"B,T,N", {rows, T, N}, "x and A"}, rule);
+  check.required("C", C, {"B,T,N", {rows, T, N}, "x and A"}, rule);
+  check.optional("D", D, {"E", {E}, "x"});
+  check_cu_seqlens(op, cu_seqlens, "x", x);
+  check.optional("state", state,
+                 {"S,E,N", {num_sequences(x, cu_seqlens), E, N}, "the sequences, x and A"});
+  if (has_kernel(x)) {
+    const TensorVector out = kSelectiveScan.run({x, dt, A, B, C, D, state, cu_seqlens},
+                                                {double(options.negative_eigenvalues)});
+    return {out[0], out[1]};
+  }
+  const at::ScalarType type = compute_type(x);
+  const auto wide = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.to(type) : tensor;
+  };
+  const TensorVector out =
+      for_each_sequence(op, {wide(x), wide(dt), wide(B), wide(C)}, {wide(state)}, cu_seqlens,
+                        [&](const TensorVector& tokens, const TensorVector& states) {
+                          return composed_scan(tokens[0], tokens[1], wide(A), tokens[2], tokens[3],
+                                               wide(D), states[0], options.negative_eigenvalues);
+                        });
+  return {out[0].to(x.scalar_type()), out[1]};
+}
+
+TORCH_LIBRARY_FRAGMENT(deltaproduct, m) {
+  m.def(
+      "selective_scan(Tensor x, Tensor dt, Tensor A, Tensor B, Tensor C, *, Tensor? D=None, "
+      "Tensor? state=None, Tensor? cu_seqlens=None, bool negative_eigenvalues=False) "
+      "-> (Tensor y, Tensor state)",
+      [](const at::Tensor& x, const at::Tensor& dt, const at::Tensor& A, const at::Tensor& B,
+         const at::Tensor& C, const Optional<at::Tensor>& D, const Optional<at::Tensor>& state,
+         const Optional<at::Tensor>& cu_seqlens, bool negative_eigenvalues) {
+        const SelectiveScanOutput out =
+            selective_scan(x, dt, A, B, C, {D, state, cu_seqlens, negative_eigenvalues});
+        return std::make_tuple(out.y, out.state);
+      });
 }
 
 }  // namespace dp

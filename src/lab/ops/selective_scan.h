@@ -2,17 +2,18 @@
 // B batch (in shapes; B is also the name of a tensor), T tokens, E channels, N states per channel, S sequences.
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/util/Optional.h>
+
+#include "ops/optional.h"
 
 namespace dp {
 
 struct SelectiveScanOptions {
   /// [E]; none: zeros
-  c10::optional<at::Tensor> D = {};
+  Optional<at::Tensor> D = {};
   /// [S,E,N]: h before each sequence's first token; none: zeros. S = B unless packed
-  c10::optional<at::Tensor> state = {};
+  Optional<at::Tensor> state = {};
   /// [S+1] int32 or int64: sequence s is tokens cu_seqlens[s] .. cu_seqlens[s+1]-1 of a batch with B = 1
-  c10::optional<at::Tensor> cu_seqlens = {};
+  Optional<at::Tensor> cu_seqlens = {};
   /// Eigenvalues a in [-1,1] instead of [0,1]
   bool negative_eigenvalues = false;
 };

@@ -270,7 +270,7 @@ TEST(SelectiveScanOp, EveryMistakeGetsItsSentence) {
   };
   EXPECT_EQ(error(x[0], x, A, B, B), "selective_scan: x must have shape [B,T,E], got [5, 6].");
   EXPECT_EQ(error(x.to(at::kLong), x, A, B, B),
-            "selective_scan: x must be of floating point, got int64.");
+            "selective_scan: x must be float32, float64, bfloat16 or float16, got int64.");
   EXPECT_EQ(error(x, B, A, B, B),
             "selective_scan: dt must have shape [B,T,E] = [2, 5, 6] to match x, got [2, 5, 3].");
   EXPECT_EQ(error(x, x.to(at::kDouble), A, B, B),

@@ -4,17 +4,19 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include "ops/optional.h"
+
 namespace dp {
 
 struct ShortConvOptions {
   /// [C,W]; none: no convolution, and neither bias nor history
-  c10::optional<at::Tensor> weight = {};
+  Optional<at::Tensor> weight = {};
   /// [C]; none: zeros
-  c10::optional<at::Tensor> bias = {};
+  Optional<at::Tensor> bias = {};
   /// [S,W,C]: the last W inputs before each sequence, oldest first; none: zeros. S = B unless packed
-  c10::optional<at::Tensor> history = {};
+  Optional<at::Tensor> history = {};
   /// [S+1] int32 or int64: sequence s is tokens cu_seqlens[s] .. cu_seqlens[s+1]-1 of a batch with B = 1
-  c10::optional<at::Tensor> cu_seqlens = {};
+  Optional<at::Tensor> cu_seqlens = {};
   /// > 0: L2 norm of each group of so many channels
   int64_t head_size = 0;
 };
@@ -30,7 +32,7 @@ at::Tensor short_conv(const at::Tensor& x, const ShortConvOptions& options = {})
 /// The history [S,W,C] after the last token: the last `width` of each sequence's history and x, with
 /// zeros before a sequence without history. Outside the graph of gradients.
 at::Tensor conv_history(const at::Tensor& x, int64_t width,
-                        const c10::optional<at::Tensor>& history = c10::nullopt,
-                        const c10::optional<at::Tensor>& cu_seqlens = c10::nullopt);
+                        const Optional<at::Tensor>& history = {},
+                        const Optional<at::Tensor>& cu_seqlens = {});
 
 }  // namespace dp

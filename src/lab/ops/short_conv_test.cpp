@@ -237,7 +237,8 @@ TEST(ShortConvOp, EveryMistakeGetsItsSentence) {
   };
   const auto none = c10::nullopt;
   EXPECT_EQ(error({}, at::ones({5, 6})), "short_conv: x must have shape [B,T,C], got [5, 6].");
-  EXPECT_EQ(error({}, x.to(at::kLong)), "short_conv: x must be of floating point, got int64.");
+  EXPECT_EQ(error({}, x.to(at::kLong)),
+            "short_conv: x must be float32, float64, bfloat16 or float16, got int64.");
   EXPECT_EQ(error({at::ones({6, 1, 4})}, x),
             "short_conv: weight must have shape [C,W] = [6, W] to match x, got [6, 1, 4]. If it is "
             "[C,1,W], call weight.squeeze(1) first.");
@@ -269,8 +270,7 @@ TEST(ShortConvOp, EveryMistakeGetsItsSentence) {
   EXPECT_EQ(packed_error(at::tensor({1, 5})), "short_conv: cu_seqlens must start at 0, got 1.");
   EXPECT_EQ(packed_error(at::tensor({0, 4, 3, 5})),
             "short_conv: cu_seqlens must not decrease, got 4 then 3 at index 2.");
-  EXPECT_EQ(packed_error(at::tensor({0, 4})),
-            "short_conv: cu_seqlens must end at T = 5 to match x, got 4.");
+  EXPECT_EQ(packed_error(at::tensor({0, 4})), "short_conv: cu_seqlens must end at T = 5, got 4.");
   EXPECT_EQ(value_error([&] { conv_history(x, 0); }),
             "conv_history: width must be at least 1, got 0.");
   EXPECT_EQ(value_error([&] {

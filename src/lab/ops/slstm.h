@@ -1,16 +1,17 @@
-// The sLSTM cell of the xLSTM paper (Beck et al. 2024, section 2.2), a rival of the delta product.
+// The sLSTM cell of the xLSTM paper (Beck et al. 2024, section 2.2), a baseline.
 // B batch, T tokens, H heads, K units per head, S sequences.
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/util/Optional.h>
+
+#include "ops/optional.h"
 
 namespace dp {
 
 struct SlstmOptions {
   /// [S,H,4,K]: h, c, n >= 0 and m before each sequence; none: zeros. S = B unless packed
-  c10::optional<at::Tensor> state = {};
+  Optional<at::Tensor> state = {};
   /// [S+1] int32 or int64: sequence s is tokens cu_seqlens[s] .. cu_seqlens[s+1]-1 of a batch with B = 1
-  c10::optional<at::Tensor> cu_seqlens = {};
+  Optional<at::Tensor> cu_seqlens = {};
 };
 
 struct SlstmOutput {

@@ -1,68 +1,47 @@
 #include "ops/swiglu.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "kernels/swiglu.h"
-#include "ops/aten_executor.h"
-#include "ops/kernel_tensors.h"
-#include "ops/once_differentiable.h"
-#include "ops/tensor_checks.h"
+#include "ops/kernel_operator.h"
 
 namespace dp {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
+class SwiGlu final : public KernelOperator {
+ public:
+  enum Input { kGate, kUp };
+  SwiGlu() : KernelOperator("swiglu", 1) {}
 
-at::Tensor forward(const at::Tensor& gate, const at::Tensor& up) {
-  const at::Tensor gate_float = for_kernel(gate), up_float = for_kernel(up);
-  const at::Tensor y = at::empty(gate.sizes(), gate_float.options());
-  AtenExecutor executor;
-  swiglu_forward(data(gate_float), data(up_float), static_cast<size_t>(y.numel()),
-                 y.data_ptr<float>(), executor);
-  return y.to(gate.scalar_type());
-}
-
-variable_list backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dy) {
-  const at::Tensor gate_float = for_kernel(gate), up_float = for_kernel(up);
-  const at::Tensor dy_float = for_kernel(dy);
-  const at::Tensor dgate = at::empty(gate.sizes(), gate_float.options());
-  const at::Tensor dup = at::empty_like(dgate);
-  AtenExecutor executor;
-  swiglu_backward(data(gate_float), data(up_float), data(dy_float),
-                  static_cast<size_t>(dgate.numel()), dgate.data_ptr<float>(),
-                  dup.data_ptr<float>(), executor);
-  return {dgate.to(gate.scalar_type()), dup.to(up.scalar_type())};
-}
-
-struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up) {
-    ctx->save_for_backward({gate, up});
-    return dp::forward(gate, up);
+  KernelOutputs forward(KernelInputs& in, const std::vector<int64_t>&) const override {
+    const at::Tensor y = in.empty(in[kGate].sizes());
+    in.run([&](Executor& executor) {
+      swiglu_forward(in.data(kGate), in.data(kUp), static_cast<size_t>(y.numel()),
+                     y.data_ptr<float>(), executor);
+    });
+    return {{y.to(in[kGate].scalar_type())}, {}};
   }
 
-  static variable_list backward(AutogradContext* ctx, const variable_list& d_outputs) {
-    const variable_list saved = ctx->get_saved_variables();
-    return once_differentiable(
-        {saved[0], saved[1], d_outputs[0]},
-        "swiglu: float32 can be differentiated only once; for second derivatives pass float64.",
-        [&] { return dp::backward(saved[0], saved[1], d_outputs[0]); });
+  void backward(KernelInputs& in, KernelGradients& gradients) const override {
+    float *dgate = gradients.gradient(kGate), *dup = gradients.gradient(kUp);
+    in.run([&](Executor& executor) {
+      swiglu_backward(in.data(kGate), in.data(kUp), gradients.d_output(0),
+                      static_cast<size_t>(in[kGate].numel()), dgate, dup, executor);
+    });
   }
 };
+const SwiGlu kSwiGlu;
 
 }  // namespace
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
-  check_leading("swiglu", "gate", gate);
-  check_like("swiglu", "up", up, "gate", gate);
-  check_same_sizes("swiglu", "up", up, "gate", gate);
-  if (!has_kernel(gate)) {
-    const at::ScalarType type = compute_type(gate);
-    return (at::silu(gate.to(type)) * up.to(type)).to(gate.scalar_type());
-  }
-  return wants_gradient({gate, up}) ? SwiGluFunction::apply(gate, up) : forward(gate, up);
+  const ArgumentChecks check("swiglu", "gate", gate);
+  check.leading_has_rows();
+  check.required("up", up, {"", at::DimVector(gate.sizes()), "gate"});
+  if (has_kernel(gate)) return kSwiGlu.run({gate, up})[0];
+  const at::ScalarType type = compute_type(gate);
+  return (at::silu(gate.to(type)) * up.to(type)).to(gate.scalar_type());
 }
 
 TORCH_LIBRARY_FRAGMENT(deltaproduct, m) {

@@ -1,6 +1,47 @@
 #include "ops/tensor_checks.h"
 
+#include <sstream>
+#include <vector>
+
 namespace dp {
+namespace {
+
+void check_dense(const char* op, const char* name, const at::Tensor& x) {
+  TORCH_CHECK_VALUE(x.defined(), op, ": ", name, " is an undefined tensor.");
+  TORCH_CHECK_VALUE(x.layout() == at::kStrided, op, ": ", name,
+                    " must be a dense tensor, got layout ", x.layout(), ".");
+}
+
+std::vector<std::string> split_letters(const std::string& letters) {
+  std::vector<std::string> out;
+  std::istringstream stream(letters);
+  for (std::string letter; std::getline(stream, letter, ',');) out.push_back(letter);
+  return out;
+}
+
+// "[B,T,E] = [2, 7, E] to match x"; without letters "[2, 7, 3] like x"
+std::string describe(const ExpectedShape& expected) {
+  std::ostringstream text;
+  if (*expected.letters == 0) {
+    text << at::IntArrayRef(expected.sizes) << " like " << expected.like;
+    return text.str();
+  }
+  text << "[" << expected.letters << "]";
+  if (*expected.like == 0) return text.str();
+  const std::vector<std::string> letters = split_letters(expected.letters);
+  text << " = [";
+  for (size_t i = 0; i < letters.size(); ++i) {
+    text << (i == 0 ? "" : ", ");
+    if (expected.sizes[i] >= 0)
+      text << expected.sizes[i];
+    else
+      text << letters[i];
+  }
+  text << "] to match " << expected.like;
+  return text.str();
+}
+
+}  // namespace
 
 std::string dtype_name(at::ScalarType type) {
   switch (type) {
@@ -21,59 +62,58 @@ std::string dtype_name(at::ScalarType type) {
   }
 }
 
-void check_leading(const char* op, const char* name, const at::Tensor& x) {
-  TORCH_CHECK_VALUE(x.defined(), op, ": ", name, " is an undefined tensor.");
-  TORCH_CHECK_VALUE(x.layout() == at::kStrided, op, ": ", name,
-                    " must be a dense tensor, got layout ", x.layout(), ".");
-  TORCH_CHECK_VALUE(at::isFloatingType(x.scalar_type()), op, ": ", name,
-                    " must be of floating point, got ", dtype_name(x.scalar_type()), ".");
-  TORCH_CHECK_VALUE(x.dim() >= 1 && x.size(-1) >= 1, op, ": ", name,
-                    " must have shape [...,D] with D >= 1, got ", x.sizes(), ".");
+bool matches(const at::Tensor& x, const ExpectedShape& expected) {
+  if (x.dim() != static_cast<int64_t>(expected.sizes.size())) return false;
+  for (int64_t i = 0; i < x.dim(); ++i)
+    if (expected.sizes[i] >= 0 && x.size(i) != expected.sizes[i]) return false;
+  return true;
 }
 
-void check_like(const char* op, const char* name, const at::Tensor& x, const char* like_name,
-                const at::Tensor& like, bool may_be_float32) {
-  TORCH_CHECK_VALUE(x.defined(), op, ": ", name, " is an undefined tensor.");
-  TORCH_CHECK_VALUE(x.layout() == at::kStrided, op, ": ", name,
-                    " must be a dense tensor, got layout ", x.layout(), ".");
-  TORCH_CHECK_VALUE(x.device() == like.device(), op, ": ", name, " must be on ", like.device(),
-                    " like ", like_name, ", got ", x.device(), ".");
-  const at::ScalarType got = x.scalar_type(), want = like.scalar_type();
-  const bool wider = may_be_float32 && is_16_bit_float(want);
-  TORCH_CHECK_VALUE(got == want || (wider && got == at::kFloat), op, ": ", name, " must be ",
-                    dtype_name(want), " like ", like_name, wider ? " or float32" : "", ", got ",
-                    dtype_name(got), ".");
+ArgumentChecks::ArgumentChecks(const char* op, const char* leading_name, const at::Tensor& leading)
+    : op_(op), leading_name_(leading_name), leading_(leading) {
+  check_dense(op, leading_name, leading);
+  const at::ScalarType type = leading.scalar_type();
+  TORCH_CHECK_VALUE(at::isFloatingType(type), op, ": ", leading_name,
+                    " must be float32, float64, bfloat16 or float16, got ", dtype_name(type), ".");
 }
 
-void check_same_sizes(const char* op, const char* name, const at::Tensor& x, const char* like_name,
-                      const at::Tensor& like) {
-  TORCH_CHECK_VALUE(x.sizes() == like.sizes(), op, ": ", name, " must have shape ", like.sizes(),
-                    " like ", like_name, ", got ", x.sizes(), ".");
+void ArgumentChecks::leading_has_rows() const {
+  TORCH_CHECK_VALUE(leading_.dim() >= 1 && leading_.size(-1) >= 1, op_, ": ", leading_name_,
+                    " must have shape [...,D] with D >= 1, got ", leading_.sizes(), ".");
 }
 
-std::vector<int64_t> checked_offsets(const char* op, const at::Tensor& cu_seqlens, const char* name,
-                                     const at::Tensor& x) {
-  const at::ScalarType type = cu_seqlens.scalar_type();
-  TORCH_CHECK_VALUE(type == at::kInt || type == at::kLong, op,
-                    ": cu_seqlens must be int32 or int64, got ", dtype_name(type), ".");
-  TORCH_CHECK_VALUE(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 1, op,
-                    ": cu_seqlens must have shape [S+1] for S sequences, got ", cu_seqlens.sizes(),
-                    ".");
-  TORCH_CHECK_VALUE(cu_seqlens.device().is_cpu() || cu_seqlens.device() == x.device(), op,
-                    ": cu_seqlens must be on cpu or on ", x.device(), " like ", name, ", got ",
-                    cu_seqlens.device(), ".");
-  TORCH_CHECK_VALUE(x.size(0) == 1, op, ": B must be 1 with cu_seqlens, got ", name, " of shape ",
-                    x.sizes(), "; lay the sequences end to end along T.");
-  const at::Tensor on_cpu = cu_seqlens.detach().to(at::kCPU, at::kLong).contiguous();
-  std::vector<int64_t> offsets(on_cpu.data_ptr<int64_t>(),
-                               on_cpu.data_ptr<int64_t>() + on_cpu.size(0));
-  TORCH_CHECK_VALUE(offsets[0] == 0, op, ": cu_seqlens must start at 0, got ", offsets[0], ".");
-  for (size_t i = 1; i < offsets.size(); ++i)
-    TORCH_CHECK_VALUE(offsets[i - 1] <= offsets[i], op, ": cu_seqlens must not decrease, got ",
-                      offsets[i - 1], " then ", offsets[i], " at index ", i, ".");
-  TORCH_CHECK_VALUE(offsets.back() == x.size(1), op, ": cu_seqlens must end at T = ", x.size(1),
-                    " to match ", name, ", got ", offsets.back(), ".");
-  return offsets;
+void ArgumentChecks::type(const char* name, const at::Tensor& x, DtypeRule rule) const {
+  check_dense(op_, name, x);
+  TORCH_CHECK_VALUE(x.device() == leading_.device(), op_, ": ", name, " must be on ",
+                    leading_.device(), " like ", leading_name_, ", got ", x.device(), ".");
+  const at::ScalarType got = x.scalar_type(), want = leading_.scalar_type();
+  const bool or_float32 = rule == DtypeRule::kSameOrFloat32 && is_16_bit_float(want);
+  TORCH_CHECK_VALUE(got == want || (or_float32 && got == at::kFloat), op_, ": ", name, " must be ",
+                    dtype_name(want), " like ", leading_name_, or_float32 ? " or float32" : "",
+                    ", got ", dtype_name(got), ".");
+}
+
+void ArgumentChecks::shape(const char* name, const at::Tensor& x, const ExpectedShape& expected,
+                           const std::string& repair) const {
+  TORCH_CHECK_VALUE(matches(x, expected), op_, ": ", name, " must have shape ", describe(expected),
+                    ", got ", x.sizes(), ".", repair);
+  for (size_t i = 0; i < expected.sizes.size(); ++i) {
+    if (expected.sizes[i] >= 0 || x.size(static_cast<int64_t>(i)) >= 1) continue;
+    const std::string letter = split_letters(expected.letters)[i];
+    TORCH_CHECK_VALUE(letter == "B" || letter == "T", op_, ": ", letter,
+                      " must be at least 1, got ", name, " of shape ", x.sizes(), ".");
+  }
+}
+
+void ArgumentChecks::required(const char* name, const at::Tensor& x, const ExpectedShape& expected,
+                              DtypeRule rule) const {
+  type(name, x, rule);
+  shape(name, x, expected);
+}
+
+void ArgumentChecks::optional(const char* name, const at::Tensor& x, const ExpectedShape& expected,
+                              DtypeRule rule) const {
+  if (x.defined()) required(name, x, expected, rule);
 }
 
 }  // namespace dp

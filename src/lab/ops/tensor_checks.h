@@ -1,11 +1,12 @@
-// What the operators share: who takes the kernels, and the checks of arguments. Every mistake is one
-// sentence in a c10::ValueError: which operator, which tensor, what was expected, what came.
+// Checks of arguments that the operators share. Every mistake is one sentence in a c10::ValueError: which operator, which
+// tensor, what was expected, what was given.
 #pragma once
 #include <ATen/ATen.h>
+#include <ATen/core/DimVector.h>
 
-#include <initializer_list>
 #include <string>
-#include <vector>
+
+#include "ops/optional.h"
 
 namespace dp {
 
@@ -18,35 +19,45 @@ inline at::ScalarType compute_type(const at::Tensor& x) {
   return is_16_bit_float(x.scalar_type()) ? at::kFloat : x.scalar_type();
 }
 
-/// CPU tensors that are computed in float32; all others take a form composed of torch operators.
-inline bool has_kernel(const at::Tensor& x) {
-  return x.device().is_cpu() && compute_type(x) == at::kFloat;
-}
-
-inline bool wants_gradient(std::initializer_list<at::Tensor> tensors) {
-  if (!at::GradMode::is_enabled()) return false;
-  for (const at::Tensor& x : tensors)
-    if (x.defined() && x.requires_grad()) return true;
-  return false;
-}
-
 /// The names Python users know; at::toString says Float and Double.
 std::string dtype_name(at::ScalarType type);
 
-/// The first argument, by which the others go: floating point, dense, of at least one dimension.
-void check_leading(const char* op, const char* name, const at::Tensor& x);
+/// Undefined for none.
+inline at::Tensor value(const Optional<at::Tensor>& x) { return x ? *x : at::Tensor(); }
 
-/// Dtype and device of x are those of `like`; beside a 16-bit `like`, float32 will do for weights.
-void check_like(const char* op, const char* name, const at::Tensor& x, const char* like_name,
-                const at::Tensor& like, bool may_be_float32 = false);
+/// A shape to match.
+struct ExpectedShape {
+  const char* letters;    // "B,T,N,H", or "" for the shape of another tensor
+  at::DimVector sizes;    // for each letter its size, or -1 for any of at least 1; B and T may be 0
+  const char* like = "";  // "k": the argument that the sizes come from
+};
+bool matches(const at::Tensor& x, const ExpectedShape& expected);
 
-/// x has the sizes of `like`.
-void check_same_sizes(const char* op, const char* name, const at::Tensor& x, const char* like_name,
-                      const at::Tensor& like);
+/// What a tensor's dtype must be beside that of the leading argument.
+enum class DtypeRule { kSame, kSameOrFloat32 };  // float32 only beside a 16-bit leading argument
 
-/// Where packed sequences begin and end, [S+1]: x [B,T,...] must be a single row of T tokens, cu_seqlens
-/// go from 0 to T without decreasing.
-std::vector<int64_t> checked_offsets(const char* op, const at::Tensor& cu_seqlens, const char* name,
-                                     const at::Tensor& x);
+class ArgumentChecks {
+ public:
+  /// The leading argument, which decides dtype and device: dense and of floating point.
+  ArgumentChecks(const char* op, const char* leading_name, const at::Tensor& leading);
+
+  /// The leading argument is of shape [...,D] with D at least 1.
+  void leading_has_rows() const;
+  /// x is dense, on the leading argument's device and of its dtype.
+  void type(const char* name, const at::Tensor& x, DtypeRule rule = DtypeRule::kSame) const;
+  /// `repair` is a sentence that says how to mend a common mistake.
+  void shape(const char* name, const at::Tensor& x, const ExpectedShape& expected,
+             const std::string& repair = "") const;
+  /// Type and shape of an argument; an optional one that is not given passes.
+  void required(const char* name, const at::Tensor& x, const ExpectedShape& expected,
+                DtypeRule rule = DtypeRule::kSame) const;
+  void optional(const char* name, const at::Tensor& x, const ExpectedShape& expected,
+                DtypeRule rule = DtypeRule::kSameOrFloat32) const;
+
+ private:
+  const char* const op_;
+  const char* const leading_name_;
+  const at::Tensor& leading_;
+};
 
 }  // namespace dp

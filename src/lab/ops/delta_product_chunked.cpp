@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/implementations.h"
+#include "ops/delta_product_arguments.h"
 
 namespace dp {
 namespace {

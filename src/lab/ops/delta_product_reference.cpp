@@ -1,7 +1,7 @@
-// The recurrence as written. Slow, simple, and differentiable by torch as often as one likes.
+// The recurrence as written in torch operators: slow, simple, differentiable any number of times.
 #include <ATen/ATen.h>
 
-#include "ops/implementations.h"
+#include "ops/delta_product_arguments.h"
 
 namespace dp {
 namespace {

@@ -1,5 +1,5 @@
 // Every mistake gets its sentence.
-#include "ops/check.h"
+#include "ops/delta_product_arguments.h"
 
 #include <functional>
 #include <limits>
@@ -159,16 +159,8 @@ TEST(Check, DtypesAndDevices) {
          for (at::Tensor* x : {&c.q, &c.k, &c.v, &c.beta}) *x = x->to(at::kDouble);
          c.options.implementation = Implementation::kFused;
        },
-       "implementation \"fused\" needs float32 or bfloat16 on cpu, got float64 on cpu; "
-       "\"reference\" and "
-       "\"chunked\" take it."},
-      {[](Call& c) {
-         for (at::Tensor* x : {&c.q, &c.k, &c.v, &c.beta}) *x = x->to(at::kMeta);
-         c.options.implementation = Implementation::kFused;
-       },
-       "implementation \"fused\" needs float32 or bfloat16 on cpu, got float32 on meta; "
-       "\"reference\" and "
-       "\"chunked\" take it."},
+       "implementation \"fused\" needs float32, bfloat16 or float16 on cpu, got float64 on cpu; "
+       "\"reference\" and \"chunked\" take it."},
   });
 }
 
@@ -200,11 +192,11 @@ TEST(Check, PackedSequences) {
       {[&](Call& c) {
          packed(c, ends({0, 5}));
        },
-       "cu_seqlens must end at T = 6 to match q, got 5."},
+       "cu_seqlens must end at T = 6, got 5."},
       {[&](Call& c) {
          packed(c, ends({0, 7}));
        },
-       "cu_seqlens must end at T = 6 to match q, got 7."},
+       "cu_seqlens must end at T = 6, got 7."},
       {[&](Call& c) {
          c.options.cu_seqlens = ends({0, 6});
        },
