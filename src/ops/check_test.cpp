@@ -1,6 +1,7 @@
 // Every mistake gets its sentence.
 #include "ops/check.h"
 
+#include <ATen/core/grad_mode.h>
 #include <functional>
 #include <limits>
 

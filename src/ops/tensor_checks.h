@@ -2,6 +2,7 @@
 // sentence in a c10::ValueError: which operator, which tensor, what was expected, what came.
 #pragma once
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <initializer_list>
 #include <string>
