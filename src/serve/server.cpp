@@ -146,7 +146,8 @@ HttpHandlers Server::Implementation::handlers() {
           .error = http_error,
           .log = [this](const HttpRequest& request, int status) {
             const auto known = std::ranges::find(kPaths, request.path);
-            metrics_.count_request(known == std::end(kPaths) ? "other" : *known, status);
+            metrics_.count_request(known == std::end(kPaths) ? "other" : std::string(*known),
+                                   status);
           }};
 }
 

@@ -4,11 +4,8 @@
 set -uo pipefail
 name=$1 compiler=$2
 shift 2
+source tests/platforms/figures.sh
 [[ $compiler != clang ]] || export CXX=clang++
-
-clock() { date +%s; }
-span() { printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); }
-version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null | sed -E 's/^[0-9]+://; s/[-+~].*//'; }
 
 start=$(clock)
 ./dp demo
@@ -21,9 +18,8 @@ if ((demo == 0)); then
 fi
 end=$(clock)
 
-python3 tests/platforms/summary.py build/release/Testing/Temporary/LastTest.log >/tmp/tests
 [[ $compiler == clang ]] && with="clang $(clang++ -dumpversion)" || with="gcc $(g++ -dumpfullversion)"
-result() { (($1 == 0)) && echo passed || echo FAILED; }
 echo "$name: $with, libtorch $(version libtorch-dev), Highway $(version libhwy-dev), Python $(version python3):" \
-  "demo $(result "$demo") in $(span $((middle - start))), tests $(result "$test") in $(span $((end - middle))): $(cat /tmp/tests)"
+  "demo $(result "$demo") in $(span $((middle - start))), tests $(result "$test") in $(span $((end - middle))):" \
+  "$(python3 tests/platforms/summary.py build/release/Testing/Temporary/LastTest.log)"
 ((demo == 0 && test == 0))

@@ -22,6 +22,7 @@ make_root() {  # make_root SUITE FOLDER
   rm -rf --one-file-system "$2.part"
   mmdebstrap --quiet --variant=apt --include=ca-certificates --aptopt='Acquire::Languages "none"' \
     --aptopt='Acquire::Check-Valid-Until "false"' "$1" "$2.part" "$mirror"
+  echo force-unsafe-io >"$2.part/etc/dpkg/dpkg.cfg.d/unsafe-io"  # no sync after each file
   mv "$2.part" "$2"
 }
 
@@ -29,7 +30,7 @@ make_root() {  # make_root SUITE FOLDER
 copy_tree() {  # copy_tree TREE TARGET KEEP
   if [[ -z $3 ]]; then rm -rf --one-file-system "$2"; fi
   mkdir -p "$2"
-  (cd "$1" && git ls-files -z --cached --others --exclude-standard |
+  (cd "$1" && git -c safe.directory="*" ls-files -z --cached --others --exclude-standard |
     while IFS= read -r -d '' file; do if [[ -e $file ]]; then printf '%s\0' "$file"; fi; done |
     tar --create --no-recursion --null --files-from -) | tar --extract --directory "$2"
 }
