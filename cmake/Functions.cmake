@@ -7,6 +7,12 @@ endfunction()
 
 # What takes no time to run is compiled for speed of compilation; -Og sees uninitialised variables in torch's headers.
 set(dp_quick_to_compile $<$<CONFIG:Release>:-Og> $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
+# GCC 13 and later refuse a precompiled header made with -O2 under -Og unless these, which -O2 implies on x86, are on.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-munroll-only-small-loops DP_HAS_UNROLL_ONLY_SMALL_LOOPS)
+if(DP_HAS_UNROLL_ONLY_SMALL_LOOPS)
+  list(APPEND dp_quick_to_compile $<$<CONFIG:Release>:-munroll-only-small-loops> $<$<CONFIG:Release>:-mvzeroupper>)
+endif()
 
 # dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder src/core/NAME or
 # src/lab/NAME, known to others as deltaproduct::NAME. Includes are relative to the storey, src/core or src/lab, and

@@ -10,14 +10,21 @@ target_include_directories(dp_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 # OpenBLAS on OpenMP threads, the ones that torch and our operators use. The variant with threads of its
 # own, which Debian prefers where both are installed, leaves two sets of threads spinning on the same
 # cores: a training step of the state-tracking model then takes 1.4 times as long (two cores). As an RPATH
-# it also decides which library libtorch finds.
-find_library(DP_OPENBLAS openblas REQUIRED
-  PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
-find_path(DP_OPENBLAS_INCLUDE cblas.h REQUIRED
-  PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
-get_filename_component(DP_OPENBLAS_DIR ${DP_OPENBLAS} DIRECTORY)
-target_link_options(dp_torch INTERFACE
-  $<BUILD_INTERFACE:-Wl,--disable-new-dtags,-rpath,${DP_OPENBLAS_DIR}>)
+# it also decides which library Debian's libtorch finds. A libtorch from elsewhere has a BLAS inside and needs none:
+# -DDP_OPENBLAS= leaves it out.
+find_library(DP_OPENBLAS openblas PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
+find_path(DP_OPENBLAS_INCLUDE cblas.h PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
+add_library(dp_blas INTERFACE)
+if(DP_OPENBLAS AND DP_OPENBLAS_INCLUDE)
+  get_filename_component(DP_OPENBLAS_DIR ${DP_OPENBLAS} DIRECTORY)
+  target_link_options(dp_torch INTERFACE
+    $<BUILD_INTERFACE:-Wl,--disable-new-dtags,-rpath,${DP_OPENBLAS_DIR}>)
+  target_link_libraries(dp_blas INTERFACE ${DP_OPENBLAS})
+  target_include_directories(dp_blas INTERFACE ${DP_OPENBLAS_INCLUDE})
+  target_compile_definitions(dp_blas INTERFACE DP_HAS_OPENBLAS)
+else()
+  message(STATUS "No OpenBLAS for OpenMP threads: matrix products are those of libtorch alone")
+endif()
 target_compile_options(dp_torch INTERFACE $<BUILD_INTERFACE:${OpenMP_CXX_FLAGS}>)
 
 # 10 s of headers once, not once per file; 2 s remain. Those that few files need are not among them: they

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -606,6 +607,34 @@ class Script(Case):
         self.assertTrue(install.endswith(" libhwy-dev"), install)
         self.run_script("demo")
         self.assertEqual(len(self.calls("apt-get")), 2)
+
+    def test_waits_for_apts_lock(self):
+        lock = self.folder / "lists-lock"
+        script = self.folder / "dp"
+        script.write_text(script.read_text().replace("/var/lib/apt/lists/lock", str(lock)).replace("sleep 5", "sleep 0.2"))
+        self.stand_in("dpkg-query", '[[ ${@: -1} == libhwy-dev ]] || echo installed')
+        self.stand_in("id", "echo 0")
+        self.stand_in("apt-get", f'[[ $1 != update || ! -e "{self.folder}/busy" ]]')
+        (self.folder / "busy").touch()
+        # Another process has the lock, as apt takes it, until its input ends.
+        holder = subprocess.Popen([sys.executable, "-c", "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX);"
+                                   "print(flush=True); sys.stdin.read()", lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        holder.stdout.readline()
+        with subprocess.Popen([script, "demo"], stderr=subprocess.PIPE, text=True, cwd="/",
+                              env={"PATH": f"{self.folder}/bin:/usr/bin:/bin"}) as waiting:
+            while len(self.calls("apt-get")) < 3:
+                self.assertIsNone(waiting.poll())
+                time.sleep(0.05)
+            (self.folder / "busy").unlink()
+            holder.communicate()
+            error = waiting.communicate(timeout=60)[1]
+        self.assertIn("another program installs packages; waiting for it", error)
+        self.assertIn("install", self.calls("apt-get")[-1])
+        self.assertEqual(len(self.calls("cmake")), 1, "and went on to build")
+        # A failure for another reason is not waited for.
+        self.stand_in("apt-get", "exit 100")
+        (self.folder / "build" / "installed-packages").unlink()
+        self.assertEqual(self.run_script("demo").returncode, 1)
 
     def test_failed_build_shows_why(self):
         result = self.run_script("demo")

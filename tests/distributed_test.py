@@ -181,10 +181,10 @@ class Launchers(Case):
                   "elastic_launch(LaunchConfig(1, 1, 2, rdzv_backend='c10d', rdzv_endpoint='localhost:0', run_id='dp', "
                   "monitor_interval=1), "
                   "sys.argv[1])(*sys.argv[2:])")
-        for python in ("/usr/bin/python3", sys.executable):  # the latter may be pyenv's, which has no torch
-            if shutil.which(python) and subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0:
-                return self.compare(python, "-c", script)
-        self.skipTest("no python3 with torch here")
+        python = os.environ.get("DP_PYTHON")  # found by cmake/Python.cmake
+        if not python:
+            self.skipTest("no python3 with torch here")
+        self.compare(python, "-c", script)
 
     def test_srun(self):
         if not shutil.which("sinfo") or subprocess.run("sinfo", capture_output=True).returncode != 0:

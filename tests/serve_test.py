@@ -347,6 +347,20 @@ class Connections(Case):
                 self.assert_error(body, "invalid_request_error")
         self.assertEqual(server.request("GET", "/health")[0], 200)
 
+    def test_lengths_that_cannot_be(self):
+        server = self.serve()
+        for length, status in ((b"-1", 400), (b"x", 400), (b"%d" % 2 ** 63, 413), (b"%d" % 2 ** 64, 400)):
+            answer = server.raw(b"POST /v1/completions HTTP/1.1\r\nContent-Length: " + length + b"\r\n\r\n{}")
+            self.assertTrue(answer.startswith(b"HTTP/1.1 %d " % status), (length, answer))
+            self.assert_error(answer.partition(b"\r\n\r\n")[2], "invalid_request_error")
+
+    def test_a_stream_without_chunks(self):
+        body = b'{"prompt": "abc", "max_tokens": 4, "stream": true}'
+        answer = self.serve().raw(b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        head, _, events = answer.partition(b"\r\n\r\n")
+        self.assertNotIn(b"chunked", head)
+        self.assertTrue(events.startswith(b"data: {") and events.endswith(b"data: [DONE]\n\n"), events)
+
     def test_slow_and_half_closed_clients(self):
         server = self.serve("--receive-seconds", 4)
         body = json.dumps({"prompt": "abc", "max_tokens": 5, "temperature": 0}).encode()
@@ -388,6 +402,15 @@ class Connections(Case):
         server.wait_until(lambda: server.metric("dp_generated_tokens_total") > made)  # and goes on
         self.assertEqual(server.metric("dp_active_sequences"), 1)
         stream.close()  # and with it the connection
+        server.wait_until(lambda: server.metric("dp_active_sequences") == 0)
+        self.assertLess(server.metric("dp_generated_tokens_total"), 10 ** 7)
+
+    def test_who_leaves_without_a_stream_stops_it_too(self):
+        server = self.serve("--max-tokens", 10 ** 7)
+        body = b'{"prompt": "abc", "max_tokens": 10000000}'
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            server.wait_until(lambda: server.metric("dp_active_sequences") == 1)
         server.wait_until(lambda: server.metric("dp_active_sequences") == 0)
         self.assertLess(server.metric("dp_generated_tokens_total"), 10 ** 7)
 
@@ -511,6 +534,14 @@ class Signals(Case):
         server.process.send_signal(signal.SIGTERM)
         self.assertEqual(server.process.wait(60), 128 + signal.SIGTERM)
         stream.close()
+
+    def test_idle_connections_do_not_hold_up_the_end(self):
+        server = self.serve("--receive-seconds", 3600)
+        with socket.create_connection(("127.0.0.1", server.port)) as silent, \
+                socket.create_connection(("127.0.0.1", server.port)) as half:
+            half.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\n{")
+            server.stop()
+            self.assertEqual((silent.recv(10), half.recv(10)), (b"", b""))
 
     def test_idle_and_interrupted(self):
         server = self.serve()

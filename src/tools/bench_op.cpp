@@ -103,7 +103,10 @@ int bench_op(const BenchOpOptions& options) {
 
   std::printf("%s, %d threads; the best of rounds that take turns for %.3g s per shape.\n",
               cpu_name().c_str(), threads, options.seconds);
-  std::printf("sgemm is OpenBLAS's, with its kernels for %s.\n", blas_kernels().c_str());
+  if (const std::string kernels = blas_kernels(); kernels.empty())
+    std::printf("sgemm is libtorch's.\n");
+  else
+    std::printf("sgemm is OpenBLAS's, with its kernels for %s.\n", kernels.c_str());
   std::printf(
       "GFLOP/s counts B H T (4n+2) K V flops, the recurrence's own; forward_ratio is that over "
       "sgemm's,\n"

@@ -1,6 +1,8 @@
 #include "tools/blas_kernels.h"
 
+#ifdef DP_HAS_OPENBLAS
 #include <cblas.h>
+#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +45,12 @@ void restart_with_better_blas_kernels(char** argv) {
   // It could not be started again: slow, but right.
 }
 
+#ifdef DP_HAS_OPENBLAS
 std::string blas_kernels() { return openblas_get_corename(); }
+void set_blas_threads(int threads) { openblas_set_num_threads(threads); }
+#else
+std::string blas_kernels() { return ""; }
+void set_blas_threads(int) {}
+#endif
 
 }  // namespace dp::cli

@@ -18,7 +18,9 @@ std::string better_blas_kernels(const std::string& chosen, const CpuFeatures& cp
 /// it is set already. Call it first in main.
 void restart_with_better_blas_kernels(char** argv);
 
-/// The kernels that run now, in OpenBLAS's words.
+/// The kernels that run now, in OpenBLAS's words. Empty if libtorch has a BLAS of its own.
 std::string blas_kernels();
+
+void set_blas_threads(int threads);
 
 }  // namespace dp::cli

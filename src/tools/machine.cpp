@@ -1,6 +1,10 @@
 #include "tools/machine.h"
 
+#ifdef DP_HAS_OPENBLAS
 #include <cblas.h>
+#else
+#include <ATen/ATen.h>
+#endif
 
 #include <algorithm>
 #include <fstream>
@@ -73,8 +77,14 @@ Sgemm::Sgemm() : a_(size_t{kSgemmSize} * kSgemmSize, 0.5f), b_(a_), c_(a_) { mul
 
 void Sgemm::multiply() {
   constexpr int n = kSgemmSize;
+#ifdef DP_HAS_OPENBLAS
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0f, a_.data(), n, b_.data(), n,
               0.0f, c_.data(), n);
+#else
+  const auto matrix = [](std::vector<float>& x) { return at::from_blob(x.data(), {n, n}); };
+  at::Tensor product = matrix(c_);
+  at::mm_out(product, matrix(a_), matrix(b_));
+#endif
 }
 
 void Sgemm::time() {

@@ -1,6 +1,7 @@
 #include "tools/op_bench.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <charconv>

@@ -1,5 +1,4 @@
 #include <ATen/Parallel.h>
-#include <cblas.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "tools/blas_kernels.h"
 #include "tools/command.h"
 
 namespace dp::cli {
@@ -49,7 +49,7 @@ void ThreadsOption::add_to(CLI::App& app) {
 int ThreadsOption::apply() const {
   const int threads = threads_ > 0 ? threads_ : default_threads();
   at::set_num_threads(threads);
-  openblas_set_num_threads(threads);
+  set_blas_threads(threads);
   return threads;
 }
 

@@ -3,6 +3,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>

@@ -13,8 +13,7 @@
 namespace dp::cli {
 namespace {
 
-constexpr const char* kPython =
-    "/usr/bin/python3";  // the one that Debian's python3-torch belongs to
+constexpr const char* kPython = DP_PYTHON;  // one that has torch (cmake/Python.cmake)
 constexpr const char* kScript = DP_SOURCE_DIR "/bench/torch_peer.py";
 constexpr const char* kTrainingScript = DP_SOURCE_DIR "/bench/torch_training_peer.py";
 

@@ -176,7 +176,7 @@ class BpeFileParser {
 
   // Most are in the vocabulary as well. Their text is meant as it stands, not as bytes.
   void add_token(const JsonPlace& place, AddedToken token) {
-    const json& id = place.field("id").value();
+    const json id = place.field("id").value();
     if (const auto found = ids_.find(token.content); found == ids_.end()) {
       take_id(place, id, token.content);
     } else if (id != found->second) {

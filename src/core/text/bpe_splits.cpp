@@ -31,7 +31,7 @@ SplitPattern parse_pattern(const JsonPlace& pattern) {
 
 WordSplit parse_split(const JsonPlace& step) {
   WordSplit split{parse_pattern(step.field("pattern"))};
-  const std::string& behavior = step.field("behavior").text();
+  const std::string behavior = step.field("behavior").text();
   if (behavior == "Removed") {
     const bool invert = step.field("invert").flag(false);
     split.keep_matches = invert;

@@ -48,7 +48,7 @@ bool is_package_name(std::string_view name) {
 Names read_patterns(const JsonPlace& place) {
   Names patterns;
   for (size_t i = 0; i < place.size(); ++i) {
-    const std::string& pattern = place.element(i).text();
+    const std::string pattern = place.element(i).text();
     if (pattern.empty() || pattern[0] == '/' || pattern.starts_with("./"))
       place.element(i).fail("is " + quote(pattern) +
                             ", expected a pattern such as usr/share/doc/**.txt");

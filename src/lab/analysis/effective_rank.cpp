@@ -1,6 +1,7 @@
 #include "analysis/effective_rank.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "base/error.h"
 

@@ -42,6 +42,7 @@ std::string cause_of(const std::string& error, milliseconds timeout) {
 c10::intrusive_ptr<c10d::Store> connect(const Ranks& ranks, bool server, milliseconds timeout) {
   server = server && ranks.agent_attempt.empty();
   c10d::TCPStoreOptions options;
+  use_plain_sockets(options);
   options.port = ranks.port;
   options.isServer = server;
   options.waitWorkers = false;

@@ -13,6 +13,12 @@
 
 namespace dp {
 
+/// Debian's libtorch is built without libuv, which later versions ask for by default.
+template <class Options>
+void use_plain_sockets(Options& options) {
+  if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
+}
+
 /// A connection to the store of rank 0, with `server` the store itself unless somebody else has it. Throws RankLost
 /// if there is none to be had.
 c10::intrusive_ptr<c10d::Store> connect(const Ranks& ranks, bool server,

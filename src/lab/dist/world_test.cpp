@@ -6,6 +6,7 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "dist/liveness.h"
 #include "dist/test_ranks.h"
 
 namespace dp {
@@ -38,6 +39,7 @@ TEST(World, SumsExchangesAndGathers) {
 // As under torchrun, which keeps its store through several attempts.
 TEST(World, MeetsInTheStoreOfAnAgent) {
   c10d::TCPStoreOptions options;
+  use_plain_sockets(options);
   options.port = free_test_port();
   options.isServer = true;
   options.waitWorkers = false;

@@ -1,6 +1,7 @@
 // Fresh weights, and weights ready for training.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 

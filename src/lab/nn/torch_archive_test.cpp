@@ -24,11 +24,9 @@ class TorchArchiveTest : public testing::Test {
     folder_ = fs::path(testing::TempDir()) / ("torch_archive_" + std::to_string(getpid()));
     fs::create_directories(folder_);
     const fs::path script = fs::path(__FILE__).replace_extension(".py");
-    made_ = false;
-    for (const char* python : {"/usr/bin/python3", "python3"})  // pyenv's has no torch, often
-      made_ = made_ || std::system((std::string(python) + " -B '" + script.string() + "' '" +
-                                    folder_.string() + "'")
-                                       .c_str()) == 0;
+    const std::string command =
+        std::string(DP_PYTHON) + " -B '" + script.string() + "' '" + folder_.string() + "'";
+    made_ = std::system(command.c_str()) == 0;
   }
   static void TearDownTestSuite() { fs::remove_all(folder_); }
   void SetUp() override { ASSERT_TRUE(made_) << "no python3 can import torch"; }

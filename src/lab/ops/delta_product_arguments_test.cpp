@@ -1,6 +1,7 @@
 // Every mistake gets its sentence.
 #include "ops/delta_product_arguments.h"
 
+#include <ATen/core/grad_mode.h>
 #include <functional>
 #include <limits>
 

@@ -2,6 +2,7 @@
 #include "ops/delta_product.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <limits>
 

@@ -1,5 +1,7 @@
 #include "ops/dplr.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "ops/test_pointwise.h"
 
 namespace dp {

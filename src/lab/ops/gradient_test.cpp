@@ -1,10 +1,10 @@
 // Gradients against finite differences, and what the graph of gradients keeps and refuses.
-#include <c10/core/Allocator.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/test_inputs.h"
+#include "ops/test_memory.h"
 
 namespace dp {
 namespace {
@@ -114,26 +114,14 @@ TEST(Gradients, ChangingASavedArgumentIsNoticed) {
   EXPECT_THROW(output.o.sum().backward(), c10::Error);
 }
 
-// Adds up what torch allocates on this thread.
-class MemoryMeter final : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, int64_t size, int64_t, int64_t, c10::Device) override {
-    live += size;
-    if (size > 0) allocated += size;
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t live = 0, allocated = 0;
-};
-
 TEST(Gradients, NothingIsSavedWithoutThem) {
   const TestShape shape{2, 64, 2, 2, 16, 16, true, true};
   const Tensors y = leaves(random_arguments(shape, 26), at::kFloat);
   const auto measure = [&] {
-    const auto meter = std::make_shared<MemoryMeter>();
-    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
+    MeasureMemory memory;
     const auto output = call(y, Implementation::kFused);
     EXPECT_EQ(output.o.requires_grad(), output.state.requires_grad());
-    return std::make_tuple(meter->live, meter->allocated, output.o.requires_grad());
+    return std::make_tuple(memory->live, memory->allocated, output.o.requires_grad());
   };
   const int64_t results = sizeof(float) * (2 * 64 * 2 * 16 + 2 * 2 * 16 * 16);
   {

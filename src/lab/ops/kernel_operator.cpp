@@ -1,5 +1,6 @@
 #include "ops/kernel_operator.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>

@@ -1,6 +1,7 @@
 #include "ops/linear.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include "ops/test_pointwise.h"
 

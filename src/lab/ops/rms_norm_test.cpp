@@ -1,5 +1,6 @@
 #include "ops/rms_norm.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
 #include <limits>

@@ -1,5 +1,6 @@
 #include "ops/short_conv.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ATen.h>
 #include <torch/library.h>
 

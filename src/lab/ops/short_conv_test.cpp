@@ -1,6 +1,7 @@
 #include "ops/short_conv.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
 #include "ops/test_pointwise.h"

@@ -1,5 +1,6 @@
 #include "serve/engine.h"
 
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,39 +1,82 @@
-// cpp-httplib's server with bounds that it does not have: on connections, on the time and the bytes that a request
-// takes to arrive.
+// A small HTTP/1 server: an accept loop, a thread per connection, one request on each. Every wait has a deadline and
+// ends when the server stops.
 #pragma once
-// As Debian's library is compiled: without this, Request would have another layout here.
-#define CPPHTTPLIB_OPENSSL_SUPPORT
-#include <httplib.h>
-
 #include <atomic>
-#include <chrono>
+#include <list>
+#include <thread>
+
+#include "serve/http_request.h"
 
 namespace dp::serve {
 
-struct HttpLimits {
-  size_t connections = 128;
-  size_t request_bytes = 8 << 20;    // of head and body together
-  std::chrono::seconds receive{30};  // the whole request
-  std::chrono::seconds send{30};     // each piece of the answer
+/// The answer to one request, whole or as a stream. Of the thread that got it.
+class HttpExchange {
+ public:
+  HttpExchange(HttpSocket& socket, const HttpRequest& request, const HttpLimits& limits,
+               const StopSignal& stop)
+      : socket_(socket), request_(request), limits_(limits), stop_(stop) {}
+
+  /// A whole answer. False if it could not be sent.
+  bool send(const HttpResponse& response);
+  /// A stream: `head` with an empty body, then pieces, then the end.
+  bool begin(const HttpResponse& head);
+  bool write(std::string_view piece);
+  bool end();
+
+  /// 0 before anything was sent.
+  int status() const { return status_; }
+  HttpSocket::Peer peer() const { return socket_.peer(); }
+  bool server_stops() const { return stop_.raised(); }
+
+ private:
+  HttpSocket& socket_;
+  const HttpRequest& request_;
+  const HttpLimits& limits_;
+  const StopSignal& stop_;
+  int status_ = 0;
+};
+
+struct HttpHandlers {
+  HeadCheck check;
+  std::function<void(HttpRequest&, HttpExchange&)> answer;
+  /// What a client gets whose request cannot be read (4xx), fails (500) or is one too many (503).
+  std::function<HttpResponse(int status, const std::string& message)> error;
+  /// After an answer.
+  std::function<void(const HttpRequest&, int status)> log;
 };
 
 /// One request per connection: an error may leave a part of the request unread, and a server that drains has nobody
 /// to wait for who says nothing.
-class HttpServer : public httplib::Server {
+class HttpServer {
  public:
-  explicit HttpServer(const HttpLimits& limits);
+  HttpServer(const HttpLimits& limits, HttpHandlers handlers);
+  /// Stops.
+  ~HttpServer();
 
-  /// Binds, with a backlog longer than httplib's five. Returns the port, which is `port` unless that is 0. Throws
-  /// InputError.
-  int bind(const std::string& host, int port);
-  /// What a connection beyond the limit gets: a whole answer.
-  void set_refusal(std::string answer) { refusal_ = std::move(answer); }
+  /// Answers from now on. Returns the port, which is `port` unless that is 0. Throws InputError.
+  int start(const std::string& host, int port);
+  /// Ends idle connections and pending writes; waits for the handlers, which should watch server_stops().
+  void stop();
 
  private:
-  bool process_and_close_socket(socket_t socket) override;
+  struct Worker {
+    std::thread thread;
+    std::atomic<bool> finished{false};
+  };
+  class Refused;
 
-  HttpLimits limits_;
-  std::string refusal_;
+  void accept_loop();
+  void take_connection(Refused& refused);
+  void serve_connection(int descriptor);
+  void answer_request(HttpSocket& socket);
+  void join_finished();
+
+  const HttpLimits limits_;
+  const HttpHandlers handlers_;
+  StopSignal stop_;
+  int listener_ = -1;
+  std::thread acceptor_;
+  std::list<Worker> workers_;  // of the accepting thread
 };
 
 }  // namespace dp::serve

@@ -1,5 +1,6 @@
 #include "serve/server.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -19,15 +20,26 @@ using std::chrono::milliseconds;
 
 constexpr const char* kJson = "application/json";
 constexpr milliseconds kPatience{200};
-constexpr size_t kMostHead = 64 << 10;
+constexpr milliseconds kHalfClosedPatience{2000};
 
 constexpr const char* kType400 = "invalid_request_error";
 
-void set_error(httplib::Response& response, int status, const std::string& message,
-               const std::string& type, const std::string& param = "",
-               const std::string& code = "") {
-  response.status = status;
-  response.set_content(error_json(message, type, param, code) + "\n", kJson);
+constexpr const char* kCompletions = "/v1/completions";
+constexpr std::string_view kPaths[] = {"/", "/health", "/metrics", "/v1/models", kCompletions};
+constexpr const char* kPagePolicy =
+    "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src "
+    "'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+HttpResponse error_response(int status, const std::string& message, const std::string& type,
+                            const std::string& param = "", const std::string& code = "") {
+  return {status, kJson, error_json(message, type, param, code) + "\n"};
+}
+
+HttpResponse http_error(int status, const std::string& message) {
+  return error_response(status, message,
+                        status == 503   ? "overloaded_error"
+                        : status >= 500 ? "server_error"
+                                        : kType400);
 }
 
 // Takes as long for a wrong key as for the right one.
@@ -51,7 +63,7 @@ std::string random_id() {
 HttpLimits http_limits(const ServerOptions& options) {
   HttpLimits limits;
   limits.connections = static_cast<size_t>(options.max_connections);
-  limits.request_bytes = static_cast<size_t>(options.max_body_bytes) + kMostHead;
+  limits.body_bytes = static_cast<size_t>(options.max_body_bytes);
   limits.receive = std::chrono::seconds(options.receive_seconds);
   return limits;
 }
@@ -80,23 +92,9 @@ class Server::Implementation {
         names_(*tokenizer_),
         stop_tokens_(end_tokens(model_->config(), *tokenizer_)),
         engine_(model_, options.engine),
-        http_(http_limits(options)) {
-    add_routes();
-  }
+        http_(http_limits(options), handlers()) {}
 
-  ~Implementation() {
-    if (!thread_.joinable()) return;
-    ended_ = true;
-    http_.stop();
-    thread_.join();
-  }
-
-  int start(const std::string& host, int port) {
-    port = http_.bind(host, port);
-    thread_ = std::thread([this] { http_.listen_after_bind(); });
-    while (!http_.is_running()) std::this_thread::sleep_for(milliseconds(1));
-    return port;
-  }
+  int start(const std::string& host, int port) { return http_.start(host, port); }
 
   void drain() { draining_ = true; }
   int64_t running() const { return running_; }
@@ -119,16 +117,16 @@ class Server::Implementation {
     bool any = false;
   };
 
-  void add_routes();
-  httplib::Server::HandlerResponse check(const httplib::Request& request,
-                                         httplib::Response& response);
-  void answer_completion(const httplib::Request& request, httplib::Response& response,
-                         const httplib::ContentReader& read);
+  HttpHandlers handlers();
+  std::optional<HttpResponse> check(const HttpRequest& request) const;
+  void answer(HttpRequest& request, HttpExchange& exchange);
+  HttpResponse models() const;
+  void answer_completion(HttpRequest& request, HttpExchange& exchange);
   std::vector<std::vector<int64_t>> tokens_of(const std::vector<PromptText>& prompts) const;
   void answer_whole(Completion& completion, const CompletionHead& head, Visit& visit,
-                    httplib::Response& response);
-  void answer_stream(std::shared_ptr<Completion> completion, const CompletionHead& head,
-                     std::shared_ptr<Visit> visit, httplib::Response& response);
+                    HttpExchange& exchange) const;
+  void answer_stream(Completion& completion, const CompletionHead& head, Visit& visit,
+                     HttpExchange& exchange) const;
 
   const std::shared_ptr<const LanguageModel> model_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
@@ -137,104 +135,75 @@ class Server::Implementation {
   const std::vector<int64_t> stop_tokens_;
   const int64_t started_ = std::time(nullptr);
   Metrics metrics_;
-  std::atomic<bool> draining_{false}, ended_{false};
+  std::atomic<bool> draining_{false};
   std::atomic<int64_t> running_{0};
   Engine engine_;
-  HttpServer http_;
-  std::thread thread_;
+  HttpServer http_;  // last: it stops first
 };
 
-void Server::Implementation::add_routes() {
-  http_.set_payload_max_length(static_cast<size_t>(options_.max_body_bytes));
-  http_.set_pre_routing_handler(
-      [this](const auto& request, auto& response) { return check(request, response); });
-  http_.set_error_handler(
-      httplib::Server::Handler([](const httplib::Request&, httplib::Response& response) {
-        if (response.body.empty()) {
-          const int status = response.status;
-          const char* message = status == 413   ? "the body is too large"
-                                : status == 414 ? "the request line is too long"
-                                : status >= 500 ? "the server failed"
-                                                : "the request is malformed or incomplete";
-          set_error(response, status, message, status >= 500 ? "server_error" : kType400);
-        }
-      }));
-  http_.set_exception_handler(
-      [](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
-        set_error(response, 500, "the server failed", "server_error");
-      });
-  http_.set_logger([this](const httplib::Request& request, const httplib::Response& response) {
-    static const char* const kPaths[] = {"/", "/health", "/metrics", "/v1/models",
-                                         "/v1/completions"};
-    const auto known = std::ranges::find(kPaths, request.path);
-    metrics_.count_request(known == std::end(kPaths) ? "other" : *known, response.status);
-  });
-  const std::string refusal =
-      error_json("too many connections, try again", "overloaded_error", "", "") + "\n";
-  http_.set_refusal(
-      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-      "Connection: close\r\nContent-Length: " +
-      std::to_string(refusal.size()) + "\r\n\r\n" + refusal);
-
-  http_.Get("/", [](const httplib::Request&, httplib::Response& response) {
-    response.set_header(
-        "Content-Security-Policy",
-        "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src "
-        "'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors "
-        "'none'");
-    response.set_header("X-Content-Type-Options", "nosniff");
-    response.set_content(playground_page(), "text/html; charset=utf-8");
-  });
-  http_.Get("/health", [this](const httplib::Request&, httplib::Response& response) {
-    if (draining_) response.status = 503;
-    response.set_content(draining_ ? "{\"status\": \"draining\"}\n" : "{\"status\": \"ok\"}\n",
-                         kJson);
-  });
-  http_.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-    response.set_content(metrics_.text(engine_.counts()), "text/plain; version=0.0.4");
-  });
-  http_.Get("/v1/models", [this](const httplib::Request&, httplib::Response& response) {
-    const ordered_json model = {{"id", options_.model_name},
-                                {"object", "model"},
-                                {"created", started_},
-                                {"owned_by", "dp"}};
-    response.set_content(ordered_json{{"object", "list"}, {"data", {model}}}.dump() + "\n", kJson);
-  });
-  http_.Post("/v1/completions",
-             [this](const auto& request, auto& response, const httplib::ContentReader& read) {
-               answer_completion(request, response, read);
-             });
+HttpHandlers Server::Implementation::handlers() {
+  return {.check = [this](const HttpRequest& request) { return check(request); },
+          .answer = [this](HttpRequest& request, HttpExchange& e) { answer(request, e); },
+          .error = http_error,
+          .log = [this](const HttpRequest& request, int status) {
+            const auto known = std::ranges::find(kPaths, request.path);
+            metrics_.count_request(known == std::end(kPaths) ? "other" : std::string(*known),
+                                   status);
+          }};
 }
 
 // Before a body is read: paths, methods, keys.
-httplib::Server::HandlerResponse Server::Implementation::check(const httplib::Request& request,
-                                                               httplib::Response& response) {
-  using enum httplib::Server::HandlerResponse;
-  const bool completions = request.path == "/v1/completions";
+std::optional<HttpResponse> Server::Implementation::check(const HttpRequest& request) const {
+  const bool completions = request.path == kCompletions;
   const bool open = request.path == "/" || request.path == "/health";
-  if (!open && !completions && request.path != "/metrics" && request.path != "/v1/models") {
-    set_error(response, 404, "there is no " + quote(request.path) + " here", kType400, "",
-              "not_found");
-    return Handled;
-  }
+  if (std::ranges::find(kPaths, request.path) == std::end(kPaths))
+    return error_response(404, "there is no " + quote(request.path) + " here", kType400, "",
+                          "not_found");
   const bool right_method =
       completions ? request.method == "POST" : request.method == "GET" || request.method == "HEAD";
   if (!right_method) {
-    response.set_header("Allow", completions ? "POST" : "GET, HEAD");
-    set_error(response, 405, request.path + " does not take " + quote(request.method), kType400, "",
-              "method_not_allowed");
-    return Handled;
+    HttpResponse response =
+        error_response(405, request.path + " does not take " + quote(request.method), kType400, "",
+                       "method_not_allowed");
+    response.headers.emplace_back("Allow", completions ? "POST" : "GET, HEAD");
+    return response;
   }
   if (!open && !options_.api_key.empty()) {
-    const std::string given = request.get_header_value("Authorization");
+    const std::string& given = request.header("Authorization");
     if (!given.starts_with("Bearer ") || !same_secret(given.substr(7), options_.api_key)) {
-      response.set_header("WWW-Authenticate", "Bearer");
-      set_error(response, 401, "this server wants its API key: Authorization: Bearer KEY",
-                "authentication_error", "", "invalid_api_key");
-      return Handled;
+      HttpResponse response =
+          error_response(401, "this server wants its API key: Authorization: Bearer KEY",
+                         "authentication_error", "", "invalid_api_key");
+      response.headers.emplace_back("WWW-Authenticate", "Bearer");
+      return response;
     }
   }
-  return Unhandled;
+  return std::nullopt;
+}
+
+void Server::Implementation::answer(HttpRequest& request, HttpExchange& exchange) {
+  if (request.path == kCompletions)
+    answer_completion(request, exchange);
+  else if (request.path == "/health")
+    exchange.send(draining_ ? HttpResponse{503, kJson, "{\"status\": \"draining\"}\n"}
+                            : HttpResponse{200, kJson, "{\"status\": \"ok\"}\n"});
+  else if (request.path == "/metrics")
+    exchange.send({200, "text/plain; version=0.0.4", metrics_.text(engine_.counts())});
+  else if (request.path == "/v1/models")
+    exchange.send(models());
+  else
+    exchange.send({200,
+                   "text/html; charset=utf-8",
+                   playground_page(),
+                   {{"Content-Security-Policy", kPagePolicy}, {"X-Content-Type-Options", "nosniff"}}});
+}
+
+HttpResponse Server::Implementation::models() const {
+  const ordered_json model = {{"id", options_.model_name},
+                              {"object", "model"},
+                              {"created", started_},
+                              {"owned_by", "dp"}};
+  return {200, kJson, ordered_json{{"object", "list"}, {"data", {model}}}.dump() + "\n"};
 }
 
 std::vector<std::vector<int64_t>> Server::Implementation::tokens_of(
@@ -268,90 +237,82 @@ std::vector<std::vector<int64_t>> Server::Implementation::tokens_of(
   return all;
 }
 
-void Server::Implementation::answer_completion(const httplib::Request&, httplib::Response& response,
-                                               const httplib::ContentReader& read) {
-  const auto visit = std::make_shared<Visit>(*this);
-  std::string body;
-  bool too_large = false;
-  const bool complete = read([&](const char* data, size_t size) {
-    too_large = body.size() + size > static_cast<size_t>(options_.max_body_bytes);
-    if (!too_large) body.append(data, size);
-    return !too_large;
-  });
-  if (too_large || response.status == 413)
-    return set_error(response, 413,
-                     "the body is too large, expected at most " +
-                         std::to_string(options_.max_body_bytes) + " bytes",
-                     kType400);
-  if (!complete)
-    return set_error(response, 400, "the body is incomplete or not as its headers say", kType400);
+void Server::Implementation::answer_completion(HttpRequest& request, HttpExchange& exchange) {
+  Visit visit(*this);
   if (draining_) {
-    response.set_header("Retry-After", "5");
-    return set_error(response, 503, "the server is about to stop", "overloaded_error", "",
-                     "draining");
+    HttpResponse response =
+        error_response(503, "the server is about to stop", "overloaded_error", "", "draining");
+    response.headers.emplace_back("Retry-After", "5");
+    exchange.send(response);
+    return;
   }
   try {
-    CompletionRequest parsed = parse_completion_request(body, options_.limits);
+    CompletionRequest parsed = parse_completion_request(request.body, options_.limits);
     auto prompts = tokens_of(parsed.prompts);
-    const auto completion =
-        std::make_shared<Completion>(std::move(parsed), std::move(prompts), *tokenizer_, names_);
-    const auto deadline =
-        std::chrono::steady_clock::now() + std::chrono::seconds(options_.max_seconds);
-    if (!engine_.submit(completion->generations(stop_tokens_, deadline))) {
-      response.set_header("Retry-After", "1");
-      return set_error(response, 429, "too many requests wait already, try again",
-                       "rate_limit_error", "", "queue_full");
+    Completion completion(std::move(parsed), std::move(prompts), *tokenizer_, names_);
+    const auto deadline = request.first_byte + std::chrono::seconds(options_.max_seconds);
+    if (!engine_.submit(completion.generations(stop_tokens_, deadline))) {
+      HttpResponse response = error_response(429, "too many requests wait already, try again",
+                                             "rate_limit_error", "", "queue_full");
+      response.headers.emplace_back("Retry-After", "1");
+      exchange.send(response);
+      return;
     }
     const CompletionHead head{random_id(), options_.model_name, std::time(nullptr)};
-    if (completion->request().stream)
-      answer_stream(completion, head, visit, response);
+    if (completion.request().stream)
+      answer_stream(completion, head, visit, exchange);
     else
-      answer_whole(*completion, head, *visit, response);
+      answer_whole(completion, head, visit, exchange);
   } catch (const RequestError& error) {
-    set_error(response, 400, error.what(), kType400, error.param, error.code);
+    exchange.send(error_response(400, error.what(), kType400, error.param, error.code));
   }
 }
 
 void Server::Implementation::answer_whole(Completion& completion, const CompletionHead& head,
-                                          Visit& visit, httplib::Response& response) {
+                                          Visit& visit, HttpExchange& exchange) const {
   CompletionAnswer answer(completion.request(), completion.choices());
   CompletionEvent event;
+  std::optional<Timer> half_closed;
   for (Completion::Next next;
        (next = completion.next(event, kPatience)) != Completion::Next::kFinished;) {
-    if (ended_) break;
+    if (exchange.server_stops()) {
+      exchange.send(error_response(503, "the server stops", "overloaded_error"));
+      return;
+    }
+    // A client that has left looks like one that has closed its own side and still listens.
+    const auto peer = exchange.peer();
+    if (peer == HttpSocket::Peer::kHalfClosed && !half_closed) half_closed.emplace();
+    if (peer == HttpSocket::Peer::kGone ||
+        (half_closed && half_closed->seconds() > kHalfClosedPatience.count() / 1e3))
+      return;
     if (next == Completion::Next::kNothing) continue;
     visit.first();
     answer.add(std::move(event));
   }
-  if (answer.failed() || ended_)
-    return set_error(response, 500, "the model could not go on", "server_error");
-  response.set_content(answer.text(head, completion.usage()) + "\n", kJson);
+  if (answer.failed())
+    exchange.send(error_response(500, "the model could not go on", "server_error"));
+  else
+    exchange.send({200, kJson, answer.text(head, completion.usage()) + "\n"});
 }
 
-void Server::Implementation::answer_stream(std::shared_ptr<Completion> completion,
-                                           const CompletionHead& head, std::shared_ptr<Visit> visit,
-                                           httplib::Response& response) {
-  response.set_header("Cache-Control", "no-cache");
-  response.set_header("X-Accel-Buffering", "no");
-  const auto provide = [this, completion, head, visit](size_t, httplib::DataSink& sink) {
-    CompletionEvent event;
-    const Completion::Next next = completion->next(event, kPatience);
-    if (next == Completion::Next::kNothing) return sink.is_writable() && !ended_;
-    std::string text;
-    if (next == Completion::Next::kEvent) {
-      visit->first();
-      text = stream_event(head, completion->request(), event);
-      if (text.empty()) return true;
-      return sink.write(text.data(), text.size());
-    }
-    if (completion->request().include_usage) text += stream_usage(head, completion->usage());
-    text += "data: [DONE]\n\n";
-    if (!sink.write(text.data(), text.size())) return false;
-    sink.done();
-    return true;
-  };
-  response.set_chunked_content_provider("text/event-stream", provide,
-                                        [completion](bool) { completion->cancel(); });
+void Server::Implementation::answer_stream(Completion& completion, const CompletionHead& head,
+                                           Visit& visit, HttpExchange& exchange) const {
+  if (!exchange.begin({200,
+                       "text/event-stream",
+                       "",
+                       {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}}))
+    return;
+  CompletionEvent event;
+  for (Completion::Next next;
+       (next = completion.next(event, kPatience)) != Completion::Next::kFinished;) {
+    if (exchange.server_stops() || exchange.peer() == HttpSocket::Peer::kGone) return;
+    if (next == Completion::Next::kNothing) continue;
+    visit.first();
+    if (!exchange.write(stream_event(head, completion.request(), event))) return;
+  }
+  std::string last;
+  if (completion.request().include_usage) last = stream_usage(head, completion.usage());
+  if (exchange.write(last + "data: [DONE]\n\n")) exchange.end();
 }
 
 Server::Server(std::shared_ptr<const LanguageModel> model,

@@ -1,5 +1,6 @@
 // Training on text: documents kept apart, parts of a batch, activations computed again, validation.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 

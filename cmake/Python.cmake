@@ -1,0 +1,16 @@
+# DP_PYTHON: a python3 that can import torch. Debian's python3-torch belongs to the system's own, of which there may be
+# several versions; the first in PATH may be another (pyenv, conda). Empty if there is none.
+set(DP_PYTHON "" CACHE FILEPATH "A python3 that can import torch")
+if(NOT DP_PYTHON)
+  file(GLOB system_pythons /usr/bin/python3 /usr/bin/python3.[0-9] /usr/bin/python3.[0-9][0-9])
+  list(SORT system_pythons COMPARE NATURAL)
+  find_program(path_python python3)
+  mark_as_advanced(path_python)
+  foreach(candidate IN LISTS system_pythons ITEMS ${path_python})
+    execute_process(COMMAND ${candidate} -c "import torch" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(NOT failed)
+      set_property(CACHE DP_PYTHON PROPERTY VALUE ${candidate})
+      break()
+    endif()
+  endforeach()
+endif()

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""One line from ctest's log: how many tests ran, which were skipped, and why. summary.py LastTest.log"""
+import pathlib
+import re
+import sys
+
+
+def main():
+    path = pathlib.Path(sys.argv[1])
+    if not path.exists():
+        print("no test was run")
+        return
+    entries = re.split(r"(?m)^\d+/\d+ Test(?:ing)?: ", path.read_text(errors="replace"))[1:]
+    cases, skipped, failed = 0, [], []
+    for entry in entries:
+        name = entry.split("\n", 1)[0].strip()
+        if re.search(r"(?m)^Test Failed\.$", entry):
+            failed.append(name)
+        # GoogleTest and unittest say how many cases a program has, and why one was left out.
+        cases += sum(map(int, re.findall(r"(?m)^\[==========\] (\d+) tests? from .* ran\.", entry)))
+        cases += sum(map(int, re.findall(r"(?m)^Ran (\d+) tests? in ", entry)))
+        reasons = re.findall(r"(?m)^.*: Skipped\n(.+)$", entry)
+        reasons += re.findall(r"\.\.\. skipped '(.*)'$", entry, re.MULTILINE)
+        counts = re.findall(r"(?m)^OK \(skipped=(\d+)\)", entry)
+        if counts and not reasons:
+            reasons = ["no reason given"] * sum(map(int, counts))
+        skipped += [f"{name}: {reason}" for reason in reasons]
+    print(f"{len(entries)} tests of {cases} cases, {len(failed)} failed{': ' * bool(failed)}{', '.join(failed)}, "
+          f"{len(skipped)} cases skipped{' (' * bool(skipped)}{'; '.join(skipped)}{')' * bool(skipped)}")
+
+
+main()
