@@ -107,6 +107,7 @@ int train(TrainOptions& options, World* world) {
     options.run = stored;
   } else {
     options.run = config_of(options);
+    options.run.command = command_line();
   }
   const int threads = options.threads.apply();
   const RunConfig& run = options.run;

@@ -42,7 +42,7 @@ ordered_json task_json(const TaskOptions& options) {
 
 std::string to_json(const RunConfig& config) {
   const TrainerOptions& t = config.training;
-  const ordered_json json = {
+  ordered_json json = {
       {"task", task_json(config.task)},
       {"model", ordered_json::parse(to_json(config.model))},
       {"training",
@@ -73,7 +73,9 @@ std::string to_json(const RunConfig& config) {
         {"sequences", config.eval_sequences},
         {"stop_at", config.stop_at}}},
       {"checkpoints", {{"every", config.checkpoint_every}, {"keep", config.keep_checkpoints}}}};
-  return json.dump(2) + "\n";
+  if (!config.command.empty()) json["command"] = config.command;
+  // A command line may hold bytes that are not UTF-8, such as a file name.
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 RunConfig parse_run_config(const std::string& text, const std::string& file) {
@@ -87,6 +89,8 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
     json.at(part).at(name).get_to(value);
   };
   try {
+    field = "command";
+    if (json.contains(field)) json[field].get_to(config.command);
     std::string name;
     take("task", "name", name);
     config.task = task_of_name(name, file);
