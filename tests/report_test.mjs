@@ -39,16 +39,20 @@ function measure() {
   const body = getComputedStyle(document.body);
   const background = light(body.backgroundColor), text = light(body.color);
   // Pairs of labels of one axis or legend that overlap, and texts beyond the picture.
-  const boxes = (list) => list.map((element) => ({ text: element.textContent, box: element.getBoundingClientRect() })).filter(({ text, box }) => text && box.width > 0);
+  const boxes = (list) => list.map((element) =>
+    ({ text: element.textContent, box: element.getBoundingClientRect() })).filter(({ text, box }) => text && box.width > 0);
   const shown = (element) => Number(element.getAttribute("opacity") ?? 1) > 0;
   const rotated = (element) => /rotate\((?!0[,)])/.test(element.getAttribute("transform") ?? "");
   const overlaps = (group) => {
     const found = boxes([...group.querySelectorAll("text")].filter((it) => shown(it) && !rotated(it)));
-    return found.flatMap((a, i) => found.slice(i + 1).filter((b) => a.box.left < b.box.right - 1 && b.box.left < a.box.right - 1 && a.box.top < b.box.bottom - 1 && b.box.top < a.box.bottom - 1).map((b) => `${a.text} | ${b.text}`));
+    return found.flatMap((a, i) =>
+      found.slice(i + 1).filter((b) => a.box.left < b.box.right - 1 && b.box.left < a.box.right - 1 &&
+        a.box.top < b.box.bottom - 1 && b.box.top < a.box.bottom - 1).map((b) => `${a.text} | ${b.text}`));
   };
   const outside = (chart) => {
     const frame = chart.getBoundingClientRect();
-    return boxes([...chart.querySelectorAll("svg text")].filter(shown)).filter(({ box }) => box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1).map(({ text }) => text);
+    return boxes([...chart.querySelectorAll("svg text")].filter(shown)).filter(({ box }) => box.left < frame.left - 1 ||
+      box.right > frame.right + 1 || box.bottom > frame.bottom + 1).map(({ text }) => text);
   };
   const charts = [...document.querySelectorAll(".chart")].map((chart) => ({
     overlaps: [...chart.querySelectorAll("svg .role-axis-label, svg .role-legend, svg .role-title")].flatMap(overlaps),
@@ -62,7 +66,8 @@ function measure() {
     width: chart.querySelector("svg.marks").getBoundingClientRect().width,
     room: chart.clientWidth - 2 * parseFloat(getComputedStyle(chart).paddingLeft),
   }));
-  const cut = [...document.querySelectorAll("td, th, p, h1, h2, pre")].filter((it) => it.getBoundingClientRect().right > innerWidth + 1 || it.scrollWidth > it.clientWidth + 1)
+  const cut = [...document.querySelectorAll("td, th, p, h1, h2, pre")].filter((it) =>
+    it.getBoundingClientRect().right > innerWidth + 1 || it.scrollWidth > it.clientWidth + 1)
     .filter((it) => it.getBoundingClientRect().width > 0).map((it) => it.textContent);
   return {
     charts, cut, background, page_width: document.documentElement.scrollWidth, window_width: innerWidth,
@@ -89,12 +94,14 @@ async function use(page) {
   const column = await page.locator(".runs th").allTextContents().then((names) => names.indexOf("parameters"));
   await header.click();
   await header.click();
-  answer.sorted = await page.locator(`.runs tbody tr td:nth-child(${column + 1})`).evaluateAll((cells) => cells.map((cell) => cell.dataset.value));
+  answer.sorted = await page.locator(`.runs tbody tr td:nth-child(${column + 1})`).evaluateAll((cells) =>
+    cells.map((cell) => cell.dataset.value));
   await first.locator("summary").click();
   answer.exports = await first.locator(".vega-actions a").allTextContents();
   const [download] = await Promise.all([page.waitForEvent("download"), first.locator(".vega-actions a").first().click()]);
   answer.svg = fs.readFileSync(await download.path(), "utf8").slice(0, 200);
-  const [table] = await Promise.all([page.waitForEvent("download"), page.locator(".chart").nth(0).locator(".vega-actions a").last().click()]);
+  const [table] = await Promise.all(
+    [page.waitForEvent("download"), page.locator(".chart").nth(0).locator(".vega-actions a").last().click()]);
   answer.csv = fs.readFileSync(await table.path(), "utf8");
   await page.locator("tbody a").last().click();
   // The event that opens it comes a moment after the click.
@@ -109,7 +116,8 @@ async function stroll(page) {
     const list = (selector, field) => [...walk.querySelectorAll(selector)].map((element) => element.dataset[field]);
     return {
       steps: walk.querySelectorAll(".strip li").length, wrong: walk.querySelectorAll(".strip .wrong").length,
-      states: list(".strip li", "state"), now: list(".strip .now", "state"), state: list("svg .state.now", "state"), edge: list("svg .edge.now", "edge"),
+      states: list(".strip li", "state"), now: list(".strip .now", "state"), state: list("svg .state.now", "state"),
+      edge: list("svg .edge.now", "edge"),
       visited: list("svg .state.visited", "state"), status: walk.querySelector("output").textContent,
       answers: [...walk.querySelectorAll(".strip .answer")].map((answer) => answer.textContent),
       colour: getComputedStyle(walk.querySelector("svg .state.now .rim") ?? walk).fill,
@@ -139,11 +147,16 @@ async function typeWord(page) {
   const error = await page.locator(".walk .error").textContent();
   await field.fill(request.type);
   const list = (selector) => page.locator(selector).evaluateAll((found) => found.map((it) => it.dataset.state));
-  return { error, answers: await answers(), status: await page.locator(".walk output").textContent(), state: await list("svg .state.now"), cleared: await page.locator(".walk .error").textContent(),
-           steps: await page.locator(".walk .details tbody tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent))) };
+  return { error, answers: await answers(), status: await page.locator(".walk output").textContent(),
+    state: await list("svg .state.now"), cleared: await page.locator(".walk .error").textContent(),
+    steps: await page.locator(".walk .details tbody tr").evaluateAll((rows) =>
+             rows.map((row) => [...row.cells].map((cell) => cell.textContent))) };
 }
 
-const browser = await chromium.launch({ executablePath: request.browser, args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
+const browser = await chromium.launch(
+  { executablePath: request.browser,
+    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+      "--disable-sync"] });
 try {
   const answer = { looks: {} };
   const looks = request.looks ?? (request.quick ? ["light"] : Object.keys(LOOKS));
@@ -151,9 +164,13 @@ try {
     const page = await open(browser, LOOKS[name]);
     answer.looks[name] = await page.evaluate(measure);
     if (request.pictures && (request.looks || !request.quick))
-      await page.screenshot({ path: path.join(request.pictures, `${request.name ? `${request.name}-` : ""}${name}.png`), fullPage: true });
+      await page.screenshot({ path: path.join(request.pictures, `${request.name ? `${request.name}-` : ""}${name}.png`),
+          fullPage: true });
     if (name === "light") {
-      answer.tables = await page.evaluate(() => Object.fromEntries([...document.querySelectorAll("table[class]")].map((it) => [it.classList[0], [...it.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText.replaceAll("\u00a0", " ")))])));
+      answer.tables = await page.evaluate(() =>
+        Object.fromEntries([...document.querySelectorAll("table[class]")].map((it) =>
+            [it.classList[0], [...it.tBodies[0].rows].map((row) =>
+                [...row.cells].map((cell) => cell.innerText.replaceAll("\u00a0", " ")))])));
       answer.commands = await page.locator("pre.command").allTextContents();
       answer.title = await page.title();
       answer.text = (await page.locator("main").innerText()).replaceAll("\u00a0", " ");

@@ -14,7 +14,8 @@ const content = document.querySelector("main");
 content.replaceChildren(...page.body.flat(Infinity).filter(Boolean).map((node) => toDom(node)));
 
 const dark = matchMedia("(prefers-color-scheme: dark)"), figures = [...content.querySelectorAll("figure.chart")];
-const chosenSettings = () => Object.fromEntries([...content.querySelectorAll(".choice input:checked")].map((input) => [input.name, input.value]));
+const chosenSettings = () =>
+  Object.fromEntries([...content.querySelectorAll(".choice input:checked")].map((input) => [input.name, input.value]));
 
 // Text in lines of at most `width` pixels; words that are too long are broken.
 const canvas = document.createElement("canvas").getContext("2d");
@@ -52,17 +53,21 @@ function saveLink(element, chart, name) {
 const views = new Map();  // element -> what vega-embed gave for it
 async function draw(element) {
   const chart = element.chart(chosenSettings()), style = getComputedStyle(document.body), width = element.clientWidth - 18;
-  const line = style.getPropertyValue("--line"), quiet = style.getPropertyValue("--quiet"), name = `${chart.title} ${chart.subtitle}`.replace(/[^\w]+/g, "-");
+  const line = style.getPropertyValue("--line"), quiet = style.getPropertyValue("--quiet");
+  const name = `${chart.title} ${chart.subtitle}`.replace(/[^\w]+/g, "-");
   views.get(element)?.finalize();
   views.set(element, await vegaEmbed(element, {
     ...chart.spec(width), description: chart.description, datasets: chart.data,
-    title: { text: wrapped(chart.title, width - 40, `bold 15px ${style.fontFamily}`), subtitle: wrapped(chart.subtitle, width - 40, `12px ${style.fontFamily}`), anchor: "start", frame: "bounds" },
+    title: { text: wrapped(chart.title, width - 40, `bold 15px ${style.fontFamily}`),
+      subtitle: wrapped(chart.subtitle, width - 40, `12px ${style.fontFamily}`), anchor: "start", frame: "bounds" },
   }, {
     mode: "vega-lite", renderer: "svg", theme: dark.matches ? "dark" : undefined, downloadFileName: name,
-    actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false }, tooltip: { theme: dark.matches ? "dark" : "light" },
+    actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
+    tooltip: { theme: dark.matches ? "dark" : "light" },
     config: {
       background: "transparent", font: style.fontFamily, view: { stroke: null },
-      axis: { labelFontSize: 11, titleFontSize: 11, titleFontWeight: "normal", domainColor: quiet, tickColor: quiet, gridColor: line },
+      axis: { labelFontSize: 11, titleFontSize: 11, titleFontWeight: "normal", domainColor: quiet, tickColor: quiet,
+        gridColor: line },
       legend: { labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" },
       title: { fontSize: 15, subtitleFontSize: 12, subtitlePadding: 4, subtitleColor: style.color, color: style.color },
       text: { color: style.color }, rule: { color: style.color },
@@ -83,7 +88,8 @@ const redraw = (which) => {
 redraw(figures);
 dark.addEventListener("change", () => redraw(figures));
 content.addEventListener("change", (event) => {
-  if (event.target.closest(".choice")) redraw(figures.filter((element) => element.getAttribute("uses").split(" ").includes(event.target.name)));
+  if (event.target.closest(".choice"))
+    redraw(figures.filter((element) => element.getAttribute("uses").split(" ").includes(event.target.name)));
 });
 let drawnWidth = innerWidth, waiting = 0;
 addEventListener("resize", () => {
@@ -92,6 +98,9 @@ addEventListener("resize", () => {
 });
 
 // A link to a run opens its settings.
-const openTarget = () => { const target = document.getElementById(location.hash.slice(1)); if (target instanceof HTMLDetailsElement) { target.open = true; target.scrollIntoView(); } };
+const openTarget = () => {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target instanceof HTMLDetailsElement) { target.open = true; target.scrollIntoView(); }
+};
 addEventListener("hashchange", openTarget);
 openTarget();

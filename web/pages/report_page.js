@@ -3,7 +3,8 @@ import { h, note, paragraphs, section, table } from "./elements.js";
 import { counted, duration, fixed, listed, shortCount } from "./numbers.js";
 import { formalLanguagesSection, languageVerdict } from "./formal_languages.js";
 import { languageModelSections, textVerdicts } from "./language_models.js";
-import { groupRuns, lengthRows, longestLength, meanScaledAccuracy, seedOf, sequenceAccuracy, testedSequences, trainingLength } from "./runs.js";
+import { groupRuns, lengthRows, longestLength, meanScaledAccuracy, seedOf, sequenceAccuracy, testedSequences,
+  trainingLength } from "./runs.js";
 import { accuracyVerdict, stateTrackingSection } from "./state_tracking.js";
 import { shareInterval } from "./statistics.js";
 import { trainingSection } from "./training.js";
@@ -21,7 +22,8 @@ function runsTable(runs, nameOf, anchor) {
     const length = lengthOf(run), accuracy = length > 0 ? sequenceAccuracy(run, length) : null;
     if (accuracy === null || run.kind !== "word-problem") return null;
     const interval = testedSequences(run) > 0 ? shareInterval(accuracy, testedSequences(run)) : null;
-    return { text: fixed(accuracy) + (sayLength ? ` at ${length}` : ""), value: accuracy, small: interval && `${fixed(interval[0])} to ${fixed(interval[1])}` };
+    return { text: fixed(accuracy) + (sayLength ? ` at ${length}` : ""), value: accuracy,
+      small: interval && `${fixed(interval[0])} to ${fixed(interval[1])}` };
   };
   return table([
     { head: "run", cell: (run) => ({ text: nameOf(run), href: anchor(run) }) },
@@ -30,13 +32,19 @@ function runsTable(runs, nameOf, anchor) {
     { head: "layers", cell: (run) => run.settings.model.num_hidden_layers, number: true },
     { head: "seed", cell: seedOf, number: true },
     { head: "parameters", cell: (run) => ({ text: shortCount(run.parameters), value: run.parameters }), number: true },
-    { head: "steps", cell: ({ training, settings }) => ({ text: training.steps === settings.training.steps ? String(training.steps) : `${training.steps} of ${settings.training.steps}`, value: training.steps }), number: true },
-    { head: "time", cell: ({ training }) => training.seconds > 0 ? { text: duration(training.seconds), value: training.seconds } : null, number: true },
+    { head: "steps", cell: ({ training, settings }) =>
+      ({ text: training.steps === settings.training.steps ? String(training.steps) :
+          `${training.steps} of ${settings.training.steps}`, value: training.steps }), number: true },
+    { head: "time", cell: ({ training }) => training.seconds > 0 ?
+      { text: duration(training.seconds), value: training.seconds } : null, number: true },
     { head: "training length", cell: trainingLength, number: true },
     { head: "sequences right there", cell: accuracyAt(trainingLength, false), number: true },
     { head: "and at the longest", cell: accuracyAt(longestLength, true), number: true },
-    { head: "scaled accuracy", cell: (run) => meanScaledAccuracy(run) === null ? null : { text: fixed(meanScaledAccuracy(run)), value: meanScaledAccuracy(run) }, number: true },
-    { head: "curriculum", cell: ({ settings: { training } }) => training.curriculum_first_length > 0 ? { text: `from ${training.curriculum_first_length}`, value: training.curriculum_first_length } : null },
+    { head: "scaled accuracy",
+      cell: (run) => meanScaledAccuracy(run) === null ? null :
+        { text: fixed(meanScaledAccuracy(run)), value: meanScaledAccuracy(run) }, number: true },
+    { head: "curriculum", cell: ({ settings: { training } }) => training.curriculum_first_length > 0 ?
+      { text: `from ${training.curriculum_first_length}`, value: training.curriculum_first_length } : null },
     { head: "measured on", cell: (run) => (run.evaluation ? "test" : lengthRows(run).length ? "validation" : null) },
   ], runs, "runs");
 }
@@ -54,14 +62,19 @@ function problemList(data) {
 // "Word problems of S3 and S4", "Formal languages: parity", "Language models trained on data/corpus"
 function subjects(words, languages, texts) {
   const names = (groups) => (groups.length > 4 ? `${groups.length} tasks` : listed(groups.map((group) => group.name)));
-  return [words.length && `${words.length > 1 ? "word problems" : "word problem"} of ${names(words).replace(/ tasks$/, " groups")}`,
-          languages.length && `formal languages (${names(languages)})`, texts.length && `language models trained on ${names(texts).replace(/ tasks$/, " datasets")}`].filter(Boolean);
+  return [
+    words.length && `word problem${words.length > 1 ? "s" : ""} of ${names(words).replace(/ tasks$/, " groups")}`,
+    languages.length && `formal languages (${names(languages)})`,
+    texts.length && `language models trained on ${names(texts).replace(/ tasks$/, " datasets")}`].filter(Boolean);
 }
 
 export function reportPage(data) {
-  const { runs } = data, words = groupRuns(runs, "word-problem"), languages = groupRuns(runs, "formal-language"), texts = groupRuns(runs, "text");
-  const place = commonDirectory(runs), nameOf = (run) => run.name.slice(place.length), anchor = (run) => `#run-${runs.indexOf(run)}`;
-  const subject = subjects(words, languages, texts).join(", "), answered = runs.filter((run) => run.kind !== "text"), commands = runs.some((run) => run.command);
+  const { runs } = data, words = groupRuns(runs, "word-problem"), languages = groupRuns(runs, "formal-language");
+  const texts = groupRuns(runs, "text");
+  const place = commonDirectory(runs), nameOf = (run) => run.name.slice(place.length);
+  const anchor = (run) => `#run-${runs.indexOf(run)}`;
+  const subject = subjects(words, languages, texts).join(", "), answered = runs.filter((run) => run.kind !== "text");
+  const commands = runs.some((run) => run.command);
   return {
     title: subject,
     body: [
@@ -73,8 +86,11 @@ export function reportPage(data) {
       words.length ? stateTrackingSection(words) : null,
       trainingSection([...words, ...languages]),
       answered.length ? section("Runs", place ? note(`Directories below ${place}`) : null, runsTable(answered, nameOf, anchor),
-        answered.some((run) => run.kind === "word-problem" && lengthRows(run).length) ? note("Small figures are binomial 95% intervals (Wilson) for the number of sequences tested.") : null) : null,
-      section(commands ? "Commands and settings" : "Settings", commands ? note("A command gives the same weights to the bit with the same number of threads.") : null, runs.map((run, i) => settingsOf(run, nameOf(run), `run-${i}`))),
+        answered.some((run) => run.kind === "word-problem" && lengthRows(run).length) ?
+          note("Small figures are binomial 95% intervals (Wilson) for the number of sequences tested.") : null) : null,
+      section(commands ? "Commands and settings" : "Settings",
+        commands ? note("A command gives the same weights to the bit with the same number of threads.") : null,
+        runs.map((run, i) => settingsOf(run, nameOf(run), `run-${i}`))),
     ],
   };
 }

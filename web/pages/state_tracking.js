@@ -2,7 +2,8 @@
 import { lineChart } from "./charts.js";
 import { choice, figure, grid, h, note, section, table } from "./elements.js";
 import { fixed, percent, times } from "./numbers.js";
-import { lengthRows, longestLength, runsOf, sequenceAccuracy, testedSequences, trainedLengths, trainingLength, unique } from "./runs.js";
+import { lengthRows, longestLength, runsOf, sequenceAccuracy, testedSequences, trainedLengths, trainingLength,
+  unique } from "./runs.js";
 import { deviation, mean, seedInterval, shareInterval } from "./statistics.js";
 
 // Every position at first, then ever fewer; the training length and the last one among them.
@@ -24,19 +25,22 @@ export function accuracyChart(group, { answers = false, log = false } = {}) {
     title: group.name, subtitle: what, description: `Accuracy on ${group.name} against length: share of ${what}`,
     x: { title: "length", log }, y: { share: true }, trained: trainedLengths(runsOf(group)),
     points: runsOf(group).some((run) => !run.evaluation?.by_position && lengthRows(run).length),
-    series: group.configurations.map(({ label, colour, runs }) => ({ label, colour, runs: runs.map((run) => accuracyLine(run, answers)) })) });
+    series: group.configurations.map(({ label, colour, runs }) =>
+      ({ label, colour, runs: runs.map((run) => accuracyLine(run, answers)) })) });
 }
 
 // The longest length at which every evaluated run was measured; 0: none.
 export function commonLength(group) {
   const evaluated = runsOf(group).filter((run) => longestLength(run) > 0);
-  const candidates = unique(evaluated.flatMap((run) => [longestLength(run), trainingLength(run), ...lengthRows(run).map((row) => row.length)]));
+  const candidates = unique(
+    evaluated.flatMap((run) => [longestLength(run), trainingLength(run), ...lengthRows(run).map((row) => row.length)]));
   return candidates.reverse().find((length) => evaluated.every((run) => sequenceAccuracy(run, length) !== null)) ?? 0;
 }
 
 // Of each configuration that was measured at this length, the best first.
 function outcomes(group, length) {
-  return group.configurations.map(({ label, runs }) => ({ label, accuracies: runs.map((run) => sequenceAccuracy(run, length)).filter((it) => it !== null) }))
+  return group.configurations.map(({ label, runs }) =>
+    ({ label, accuracies: runs.map((run) => sequenceAccuracy(run, length)).filter((it) => it !== null) }))
     .filter((it) => it.accuracies.length).sort((a, b) => mean(b.accuracies) - mean(a.accuracies));
 }
 
@@ -44,7 +48,8 @@ function compareWithTraining(group, length) {
   const trained = trainedLengths(runsOf(group));
   if (trained.length !== 1) return "";
   if (length === trained[0]) return ", the training length";
-  return length < trained[0] ? `, shorter than the training length ${trained[0]}` : `, ${times(length / trained[0])} the training length`;
+  return length < trained[0] ? `, shorter than the training length ${trained[0]}` :
+    `, ${times(length / trained[0])} the training length`;
 }
 
 function shareOfSeeds(accuracies) {
@@ -55,14 +60,16 @@ function shareOfSeeds(accuracies) {
 }
 
 const outcomeSentence = (group, found, length) => found.map(({ label, accuracies }, i) =>
-  i === 0 ? `${label} gets ${shareOfSeeds(accuracies)} of sequences of length ${length} right${compareWithTraining(group, length)}` : `${label} gets ${shareOfSeeds(accuracies)}`).join("; ");
+  `${label} gets ${shareOfSeeds(accuracies)}` +
+  (i === 0 ? ` of sequences of length ${length} right${compareWithTraining(group, length)}` : "")).join("; ");
 
 // "S3: n = 2 gets 99.2% of sequences of length 512 right, four times the training length; n = 1 gets 0%."
 export function accuracyVerdict(group) {
   const length = commonLength(group), found = outcomes(group, length);
   if (!found.length) return `${group.name}: no run has been evaluated, or no two at the same length.`;
   const unknown = group.configurations.filter((it) => !found.some(({ label }) => label === it.label)).map((it) => it.label);
-  let text = `${group.name}: ${outcomeSentence(group, found, length)}${unknown.length ? `; not evaluated: ${unknown.join(", ")}` : ""}.`;
+  const others = unknown.length ? `; not evaluated: ${unknown.join(", ")}` : "";
+  let text = `${group.name}: ${outcomeSentence(group, found, length)}${others}.`;
   // Where all fail, there may still be a difference at the length that they were trained on.
   const trained = trainingLength(runsOf(group)[0]), there = outcomes(group, trained);
   if (mean(found[0].accuracies) === 0 && trained < length && there.length && mean(there[0].accuracies) > 0)
@@ -74,16 +81,19 @@ export function accuracyVerdict(group) {
 export function accuracyCell(values, trials) {
   if (!values.length) return null;
   const interval = values.length > 1 ? seedInterval(values, [0, 1]) : trials > 0 ? shareInterval(values[0], trials) : null;
-  return { text: values.length > 1 ? `${fixed(mean(values))} ± ${fixed(deviation(values))}` : fixed(values[0]), value: mean(values),
-           small: interval && `95% CI ${fixed(interval[0])} to ${fixed(interval[1])}` };
+  return { text: values.length > 1 ? `${fixed(mean(values))} ± ${fixed(deviation(values))}` : fixed(values[0]),
+    value: mean(values),
+    small: interval && `95% CI ${fixed(interval[0])} to ${fixed(interval[1])}` };
 }
 
 function resultsTable(groups) {
-  const rows = groups.flatMap((group) => group.configurations.map((configuration) => ({ group, configuration, longest: commonLength(group) })));
+  const rows = groups.flatMap((group) =>
+    group.configurations.map((configuration) => ({ group, configuration, longest: commonLength(group) })));
   const at = (length) => ({ group, configuration, longest }) => {
     const where = length === "longest" ? longest : trainingLength(configuration.runs[0]);
     const measured = configuration.runs.filter((run) => where > 0 && sequenceAccuracy(run, where) !== null);
-    const cell = accuracyCell(measured.map((run) => sequenceAccuracy(run, where)), measured.length === 1 ? testedSequences(measured[0]) : 0);
+    const cell = accuracyCell(measured.map((run) => sequenceAccuracy(run, where)),
+      measured.length === 1 ? testedSequences(measured[0]) : 0);
     return cell && { ...cell, text: `${cell.text} at ${where}` };
   };
   return table([
@@ -97,14 +107,20 @@ function resultsTable(groups) {
 
 export function stateTrackingSection(groups) {
   const chosen = (settings) => ({ answers: settings.share === "answers", log: settings.length === "log" });
-  const runs = groups.flatMap(runsOf), untested = runs.some((run) => !run.evaluation && lengthRows(run).length), several = groups.some((group) => group.configurations.some((it) => it.runs.length > 1));
+  const runs = groups.flatMap(runsOf), untested = runs.some((run) => !run.evaluation && lengthRows(run).length);
+  const several = groups.some((group) => group.configurations.some((it) => it.runs.length > 1));
   if (!runs.some((run) => longestLength(run) > 0)) return null;
   return section("Accuracy by length",
-    h("form", { class: "choices" }, choice("share", "Share of", [["sequences", "sequences"], ["answers", "answers"]]), choice("length", "Length axis", [["linear", "linear"], ["log", "logarithmic"]])),
-    grid(groups.map((group) => figure((settings) => accuracyChart(group, chosen(settings)), ["share", "length"])), groups.length >= 4 ? "panels" : ""),
-    note("A sequence counts as right at a length if every answer up to there is right. n is the number of Householder factors per token.",
+    h("form", { class: "choices" }, choice("share", "Share of", [["sequences", "sequences"], ["answers", "answers"]]),
+      choice("length", "Length axis", [["linear", "linear"], ["log", "logarithmic"]])),
+    grid(groups.map((group) => figure((settings) => accuracyChart(group, chosen(settings)), ["share", "length"])),
+      groups.length >= 4 ? "panels" : ""),
+    note("A sequence counts as right at a length if every answer up to there is right. n is the number of Householder factors " +
+      "per token.",
       several && "Thin lines are single seeds and the thick line is their median (for two seeds, their mean).",
-      untested && "Runs without an eval.json show the last evaluation during training, on validation sequences, as points; there, “answers” are all answers up to the length."),
+      untested && "Runs without an eval.json show the last evaluation during training, on validation sequences, as points; " +
+        "there, “answers” are all answers up to the length."),
     resultsTable(groups),
-    note(several && "Mean ± standard deviation over seeds, with a 95% confidence interval of the mean (Student’s t).", "For a single run, the interval is the binomial one (Wilson) for the number of sequences tested."));
+    note(several && "Mean ± standard deviation over seeds, with a 95% confidence interval of the mean (Student’s t).",
+      "For a single run, the interval is the binomial one (Wilson) for the number of sequences tested."));
 }

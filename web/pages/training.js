@@ -6,8 +6,9 @@ import { commonWidth, runsOf, trainingLine } from "./runs.js";
 const SMALLEST_LOSS = 1e-6;  // a logarithmic axis has no zero
 
 function trainingChart(group, what, y, line, options = {}) {
-  return lineChart({ title: group.name, subtitle: what, description: `Training on ${group.name}: ${what} against the step`, x: { title: "step", count: true }, y, holdLast: true,
-    series: group.configurations.map(({ label, colour, runs }) => ({ label, colour, runs: runs.map(line) })), ...options });
+  return lineChart({ title: group.name, subtitle: what, description: `Training on ${group.name}: ${what} against the step`,
+      x: { title: "step", count: true }, y, holdLast: true,
+      series: group.configurations.map(({ label, colour, runs }) => ({ label, colour, runs: runs.map(line) })), ...options });
 }
 
 export function trainingCharts(group) {
@@ -15,15 +16,19 @@ export function trainingCharts(group) {
   if (!begun.length) return [];
   const width = commonWidth(begun);
   const charts = [
-    trainingChart(group, "training loss", { log: true }, (run) => trainingLine(run, "loss", width).map(({ x, y }) => ({ x, y: Math.max(y, SMALLEST_LOSS) }))),
+    trainingChart(group, "training loss", { log: true },
+      (run) => trainingLine(run, "loss", width).map(({ x, y }) => ({ x, y: Math.max(y, SMALLEST_LOSS) }))),
     trainingChart(group, "answers right in training", { share: true }, (run) => trainingLine(run, "accuracy", width))];
   if (begun.some((run) => run.settings.training.curriculum_first_length > 0))
-    charts.push(trainingChart(group, "length of training sequences", {}, (run) => trainingLine(run, "length", width, { last: true }), { steps: true }));
+    charts.push(trainingChart(group, "length of training sequences", {},
+        (run) => trainingLine(run, "length", width, { last: true }), { steps: true }));
   return charts;
 }
 
 export function trainingSection(groups) {
-  const charts = groups.map(trainingCharts).filter((it) => it.length), several = groups.some((group) => group.configurations.some((it) => it.runs.length > 1));
+  const charts = groups.map(trainingCharts).filter((it) => it.length);
+  const several = groups.some((group) => group.configurations.some((it) => it.runs.length > 1));
   return charts.length === 0 ? null : section("Training", grid(charts.flat().map((chart) => figure(chart))),
-    note("Values are means over neighbouring steps.", several && "In the median over seeds, a run that stopped early keeps its last value."));
+    note("Values are means over neighbouring steps.", several && "In the median over seeds, a run that stopped early keeps its " +
+      "last value."));
 }

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { deviation, mean, median, seedInterval, shareInterval, student } from "../pages/statistics.js";
 
-const near = (found, expected, tolerance = 1e-4) => assert.ok(Math.abs(found - expected) < tolerance, `${found}, expected ${expected}`);
+const near = (found, expected, tolerance = 1e-4) =>
+  assert.ok(Math.abs(found - expected) < tolerance, `${found}, expected ${expected}`);
 
 test("means, medians and deviations", () => {
   assert.equal(mean([1, 2, 6]), 3);
@@ -12,7 +13,8 @@ test("means, medians and deviations", () => {
 });
 
 test("quantiles of Student's t as tables have them", () => {
-  for (const [freedom, expected] of [[1, 12.7062], [2, 4.3027], [10, 2.2281], [11, 2.2010], [30, 2.0423], [100, 1.9840]]) near(student(freedom), expected, 2e-4);
+  for (const [freedom, expected] of [[1, 12.7062], [2, 4.3027], [10, 2.2281], [11, 2.2010], [30, 2.0423], [100, 1.9840]])
+    near(student(freedom), expected, 2e-4);
 });
 
 test("an interval over seeds needs two and stays within what is possible", () => {
