@@ -320,7 +320,8 @@ export function languageModelSections(groups, anchor) {
     withRanks.length ? section("Effective rank of the states",
       h("form", { class: "choices" },
         choice("layer", "Layer", [["all", "all"], ...Array.from({ length: layers }, (_, i) => [String(i), String(i)])])),
-      withRanks.map((group) => grid([figure((choices) => rankChart(group, choices), ["layer", "position"]),
+      withRanks.map((group) => grid([
+        runsOf(group).filter(ranksOf).length > 1 && figure((choices) => rankChart(group, choices), ["layer", "position"]),
         ...group.configurations.flatMap((configuration) =>
           configuration.runs.filter(ranksOf).map((run) =>
             figure((choices) => rankChart(group, choices, { configuration, run }), ["layer", "position"])))])),

@@ -86,7 +86,7 @@ export function reportPage(data) {
       words.length ? stateTrackingSection(words) : null,
       trainingSection([...words, ...languages]),
       answered.length ? section("Runs", place ? note(`Directories below ${place}`) : null, runsTable(answered, nameOf, anchor),
-        answered.some((run) => run.kind === "word-problem" && lengthRows(run).length) ?
+        answered.some((run) => run.kind === "word-problem" && lengthRows(run).length && testedSequences(run) > 0) ?
           note("Small figures are binomial 95% intervals (Wilson) for the number of sequences tested.") : null) : null,
       section(commands ? "Commands and settings" : "Settings",
         commands ? note("A command gives the same weights to the bit with the same number of threads.") : null,

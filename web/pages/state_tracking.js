@@ -109,6 +109,8 @@ export function stateTrackingSection(groups) {
   const chosen = (settings) => ({ answers: settings.share === "answers", log: settings.length === "log" });
   const runs = groups.flatMap(runsOf), untested = runs.some((run) => !run.evaluation && lengthRows(run).length);
   const several = groups.some((group) => group.configurations.some((it) => it.runs.length > 1));
+  const single = groups.flatMap((group) => group.configurations)
+    .some((it) => it.runs.length === 1 && testedSequences(it.runs[0]) > 0);
   if (!runs.some((run) => longestLength(run) > 0)) return null;
   return section("Accuracy by length",
     h("form", { class: "choices" }, choice("share", "Share of", [["sequences", "sequences"], ["answers", "answers"]]),
@@ -121,6 +123,7 @@ export function stateTrackingSection(groups) {
       untested && "Runs without an eval.json show the last evaluation during training, on validation sequences, as points; " +
         "there, “answers” are all answers up to the length."),
     resultsTable(groups),
-    note(several && "Mean ± standard deviation over seeds, with a 95% confidence interval of the mean (Student’s t).",
-      "For a single run, the interval is the binomial one (Wilson) for the number of sequences tested."));
+    several || single ? note(
+      several && "Mean ± standard deviation over seeds, with a 95% confidence interval of the mean (Student’s t).",
+      single && "For a single run, the interval is the binomial one (Wilson) for the number of sequences tested.") : null);
 }

@@ -82,7 +82,7 @@ test("a page explains only what is on it, and has no switch without a choice", (
   const plain = pageText([wordRun({ accuracies: [[128, 1], [512, 0.9]] })]);
   assert.equal(plain.title, "word problem of S3");
   assert.match(plain.text, /^Word problem of S3: 1 run\n/);
-  for (const absent of ["seeds and", "validation sequences", "Formal languages", "Effective rank", "eval.json",
+  for (const absent of ["seeds and", "over seeds", "validation sequences", "Formal languages", "Effective rank", "eval.json",
       "length of training sequences"]) assert.ok(!plain.text.includes(absent), absent);
   const begun = wordRun({ steps: 600 });
   const empty = pageText([
