@@ -41,15 +41,18 @@ export function lineChart(
                               series.forEach(({ label, runs }, i) => {
                                 if (runs.length > 1) runs.forEach((line, run) => add(label, run, line, false));
                                 runs.forEach((line, run) => {
-                                  for (const point of line) csv.push({ series: label, run: run + 1, [x.title]: point.x, [subtitle]: point.y });
+                                  for (const point of line)
+                                    csv.push({ series: label, run: run + 1, [x.title]: point.x, [subtitle]: point.y });
                                 });
                                 for (const point of middleLine(runs, holdLast, middle)) {
                                   if (!hover.has(point.x)) hover.set(point.x, { x: point.x });
                                   hover.get(point.x)[`s${i}`] = valueText(y, point.y);
                                 }
                               });
-                              series.forEach(({ label, runs }) => add(label, -1, middleLine(runs, holdLast, middle), true));  // drawn last, on top
-                              const marks = series.flatMap(({ label, marks = [] }) => marks.map((mark) => ({ ...mark, series: label })))
+                              series.forEach(({ label, runs }) =>
+                                add(label, -1, middleLine(runs, holdLast, middle), true));  // drawn last, on top
+                              const marks = series.flatMap(({ label, marks = [] }) =>
+                                marks.map((mark) => ({ ...mark, series: label })))
     .filter((mark) => !y.domain || (mark.y >= y.domain[0] && mark.y <= y.domain[1]));
                               const hoverRows = [...hover.values()].map((row) =>
     Object.assign(Object.fromEntries(series.map((_, i) => [`s${i}`, "–"])), row));
@@ -125,7 +128,7 @@ const xScale = (x, xs) =>
 
 function xAxis(x, xs, trained, width) {
   const axis = { title: x.title, grid: false, labelFlush: false, labelOverlap: true, labelSeparation: 6,
-    tickCount: Math.max(3, Math.floor(width / 70)), ...(x.count ? { format: "~s" } : {}) };
+    tickCount: Math.max(3, Math.floor(width / 70)), ...(x.count ? { labelExpr: "format(datum.value, '~s')" } : {}) };
   const last = lastX(xs), values = [];
   if (x.log) for (let at = 1; at <= last; at *= 2) { if (at >= firstX(x)) values.push(at); }
   // In units of the training length, as long as these are few.

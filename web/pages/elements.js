@@ -26,7 +26,7 @@ export const radios = (name, legend, options, checked) =>
   h("fieldset", { class: "choice" }, h("legend", null, legend), options.map(([value, label]) =>
     h("label", null, h("input", { type: "radio", name, value, ...(value === checked ? { checked: "" } : {}) }), ` ${label}`)));
 
-// columns: [{ head, cell: (row) => null | text | { text, value, small, bold, title, href, swatch }, number }]. Columns without any
+// columns: [{ head, cell: (row) => null | text | { text, value, small, bold, title, href, swatch }, number, nowrap }]. Columns without any
 // cell are left out. Where it is narrow, a row becomes a list of its cells, each with the column's head.
 export function table(columns, rows, kind = "") {
   const shown = columns.map((column) => ({ ...column, cells: rows.map((row) => normalCell(column.cell(row))) }))
@@ -43,7 +43,8 @@ const normalCell = (cell) =>
   (cell === null || cell === undefined || cell === "" ? null : typeof cell === "object" ? cell : { text: String(cell) });
 
 function tableCell(column, cell) {
-  const attributes = { "data-head": column.head, ...(column.number ? { class: "number" } : {}) };
+  const attributes = { "data-head": column.head,
+    ...(column.number || column.nowrap ? { class: column.number ? "number" : "nowrap" } : {}) };
   if (!cell) return h("td", { ...attributes, "data-value": "" }, h("div", null, "–"));
   const text = cell.href ? h("a", { href: cell.href }, unbroken(cell.text)) : cell.bold ? h("b", null, unbroken(cell.text)) :
     unbroken(cell.text);

@@ -57,7 +57,7 @@ export function languageTable(runs) {
   const best = (row, task) => scoresOf(row.of(task))[0];
   const paper = (row, task) => (comparable(row.of(task)).length ? paperScore(row.model, task) : null);
   return table([
-    { head: "model", cell: ({ model }) => model },
+    { head: "model", cell: ({ model }) => model, nowrap: true },
     ...tasks.flatMap((task) => [
       { head: task, cell: (row) => scoreCell(row.of(task)), number: true },
       { head: `${task}, paper`, cell: (row) => (paper(row, task) === null ? null : fixed(paper(row, task))), number: true }]),

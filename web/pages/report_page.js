@@ -28,7 +28,7 @@ function runsTable(runs, nameOf, anchor) {
   return table([
     { head: "run", cell: (run) => ({ text: nameOf(run), href: anchor(run) }) },
     { head: "task", cell: (run) => run.task },
-    { head: "model", cell: (run) => run.model },
+    { head: "model", cell: (run) => run.model, nowrap: true },
     { head: "layers", cell: (run) => run.settings.model.num_hidden_layers, number: true },
     { head: "seed", cell: seedOf, number: true },
     { head: "parameters", cell: (run) => ({ text: shortCount(run.parameters), value: run.parameters }), number: true },
