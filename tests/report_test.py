@@ -153,7 +153,7 @@ class Report(unittest.TestCase):
                     best[task, n] = mean
             self.make_language_run(f"table/{task}-slstm", task, "slstm", 0, 1.0, num_householder=1)
         self.make_language_run("table/gla", "parity", "gla", 0, 0.0, num_householder=1)
-        self.make_run("table/S3", "S3", 2, 0, 400)
+        self.make_run("table/S3", "S3", 2, 0, 400, tested=False, steps=500)  # its row is the widest
         page = self.folder / "table.html"
         result = dp("report", self.folder / "table", "--out", page)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -437,6 +437,20 @@ class Report(unittest.TestCase):
                 self.assertEqual(seen["walk"]["first"]["wrong"], 0)
                 if states is not None:
                     self.assertEqual((seen["walk"]["states"], seen["walk"]["edges"]), (states, edges))
+
+    def test_the_page_of_theory(self):
+        page = self.folder / "theory.html"
+        result = dp("theory", "--report", page, "--only", "last", "--words", "all:1", "--random", "1x10")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        seen = self.look(page, quick=True, looks=["light", "dark", "phone"], name="theory")
+        self.check_looks(seen, page)
+        charts = seen["looks"]["light"]["charts"]
+        self.assertEqual([chart["title"] for chart in charts], ["Equal betas", *(f"Keys at θ = {angle}°" for angle in (15, 30, 45, 60, 75)),
+                         "Product of all transitions", "State with random inputs", "Two RWKV-7 transitions"])
+        self.assertGreater(min(chart["bars"] for chart in charts[:6]), 100, "cells with complex eigenvalues")
+        self.assertEqual([chart["lines"] for chart in charts[6:]][2], 1)
+        self.assertIn("the closed form predicts exactly these", seen["text"])
+        self.assertEqual({row[2] for row in seen["tables"]["claims"]}, {"yes"})
 
     def test_a_compiled_model_comes_alone(self):
         model, page = self.folder / "z2", self.folder / "z2.html"

@@ -43,8 +43,6 @@ function runsTable(runs, nameOf, anchor) {
     { head: "scaled accuracy",
       cell: (run) => meanScaledAccuracy(run) === null ? null :
         { text: fixed(meanScaledAccuracy(run)), value: meanScaledAccuracy(run) }, number: true },
-    { head: "curriculum", cell: ({ settings: { training } }) => training.curriculum_first_length > 0 ?
-      { text: `from ${training.curriculum_first_length}`, value: training.curriculum_first_length } : null },
     { head: "measured on", cell: (run) => (run.evaluation ? "test" : lengthRows(run).length ? "validation" : null) },
   ], runs, "runs");
 }
