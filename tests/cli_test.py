@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -459,7 +460,9 @@ class Languages(Case):
             self.assertEqual(len(run["lengths"]), 8)
             self.assertEqual(run["steps"], 3 if run["options"]["model"] == "delta-net" else 2)
             self.assertAlmostEqual(run["mean_scaled_accuracy"], sum(row["scaled_accuracy"] for row in run["lengths"]) / 8)
-        self.assertIn("Formal languages, beside the paper", (runs / "report.html").read_text())
+        page = re.search('(?s)<script type="application/json" id="data">(.*?)</script>', (runs / "report.html").read_text())
+        shown = json.loads(page[1])["runs"]
+        self.assertEqual([(run["kind"], len(run["evaluation"]["lengths"])) for run in shown], [("formal-language", 8)] * 4)
         self.assertIn("4 of 4 runs are finished already", dp("sweep", self.folder / "table.json").stdout)
 
     def test_bad_options(self):

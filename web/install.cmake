@@ -12,7 +12,7 @@ execute_process(COMMAND ${NPM} ci ${omit} --prefer-offline --no-progress --logle
                 --fetch-retries=1 --fetch-retry-mintimeout=1000 --fetch-timeout=60000
                 WORKING_DIRECTORY ${BUILD} RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(NOT failed)
-  execute_process(COMMAND ${NODE} ${WEB}/bundle.mjs ${BUILD}/node_modules ${OUTPUT}
+  execute_process(COMMAND ${NODE} ${WEB}/bundle.mjs libraries ${BUILD}/node_modules ${OUTPUT}
                   RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
 endif()
 if(failed)

@@ -15,7 +15,7 @@
 #include "tools/command.h"
 #include "io/model_name.h"
 #include "nn/pretrained.h"
-#include "report/analysis_page.h"
+#include "report/page.h"
 #include "train/run.h"
 
 namespace dp::cli {
@@ -80,7 +80,9 @@ int analyze(AnalyzeOptions& options) {
   print_analysis(result);
   options.json.write(to_json(result));
   if (!options.page.empty()) {
-    report::write_analysis_page(result, options.page);
+    nlohmann::ordered_json data = {{"page", "analysis"}};
+    data.update(to_json(result));
+    report::write_page(report::rounded(std::move(data)), options.page);
     std::printf("wrote %s\n", options.page.c_str());
   }
   return 0;

@@ -26,6 +26,11 @@ Run add_bench_decode(CLI::App& app);
 Run add_bench_serve(CLI::App& app);
 Run add_bench_distributed(CLI::App& app);
 
+/// The command that this process runs, as a shell reads it: "./dp train word-problem --group S3 ...". main() sets it
+/// once, before any command runs; train and compile store it beside what they make.
+void set_command_line(int argc, const char* const* argv);
+const std::string& command_line();
+
 /// --json FILE
 class JsonOption {
  public:

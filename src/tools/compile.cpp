@@ -81,7 +81,8 @@ void save(const LanguageModel& model, const theory::Compiled& compiled, const fs
   fs::remove_all(unfinished, ignored);
   try {
     save_model(model, unfinished);
-    theory::save_problem(compiled.problem, compiled.construction.theorem, unfinished);
+    theory::save_problem(compiled.problem, compiled.construction.theorem, command_line(),
+                         unfinished);
     if (!fs::exists(target)) {
       fs::rename(unfinished, target);
       return;

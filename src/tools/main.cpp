@@ -128,6 +128,7 @@ int main(int argc, char** argv) {
   using namespace dp::cli;
   restart_with_better_blas_kernels(argv);
   keep_freed_memory();
+  set_command_line(argc, argv);
   try {
     return run(argc, argv);
   } catch (const dp::RankLost& error) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/text.h"
 #include "tools/blas_kernels.h"
 #include "tools/command.h"
 
@@ -15,6 +16,11 @@ namespace dp::cli {
 namespace {
 
 constexpr int kMostThreads = 1024;
+
+std::string& stored_command_line() {
+  static std::string line;
+  return line;
+}
 
 // torch's own default is one thread in a program that is not Python.
 int default_threads() {
@@ -25,6 +31,13 @@ int default_threads() {
 }
 
 }  // namespace
+
+void set_command_line(int argc, const char* const* argv) {
+  stored_command_line() = "./dp";
+  for (int i = 1; i < argc; ++i) stored_command_line() += " " + shell_quote(argv[i]);
+}
+
+const std::string& command_line() { return stored_command_line(); }
 
 void JsonOption::add_to(CLI::App& app) {
   app.add_option("--json", path_, "also write the results to this file as JSON")->type_name("FILE");

@@ -1,46 +1,65 @@
-// dp report: a page of charts about training runs, or about a compiled model.
+// dp report: a page of charts about training runs or a compiled model, or runs exported for other programs.
 #include "report/report.h"
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "tools/command.h"
-#include "report/compiled_page.h"
+#include "report/compiled_data.h"
+#include "report/export.h"
+#include "report/page.h"
 #include "theory/problem.h"
+#include "tools/command.h"
 
 namespace dp::cli {
 namespace {
 
 struct ReportOptions {
   std::vector<std::string> folders;
-  std::string out = "report.html";
+  std::string out;     // empty: by default
+  std::string format;  // of an export; empty: a page
 };
+
+int export_runs(const std::vector<std::filesystem::path>& folders, const ReportOptions& options) {
+  const std::string out = options.out.empty() ? "export" : options.out;
+  const ExportSummary summary =
+      options.format == "csv" ? export_csv(folders, out) : export_tensorboard(folders, out);
+  if (summary.broken_lines > 0)
+    std::printf("left out %ld broken line%s of metrics\n", summary.broken_lines,
+                summary.broken_lines == 1 ? "" : "s");
+  std::printf("%ld run%s\nwrote %s\n", summary.runs, summary.runs == 1 ? "" : "s", out.c_str());
+  return 0;
+}
 
 int report(const ReportOptions& options) {
   const std::vector<std::filesystem::path> folders(options.folders.begin(), options.folders.end());
+  if (!options.format.empty()) return export_runs(folders, options);
+  const std::string out = options.out.empty() ? "report.html" : options.out;
   const auto compiled = std::ranges::find_if(folders, theory::is_compiled);
   if (compiled != folders.end()) {
     if (folders.size() > 1)
       throw InputError(quote(compiled->string()) +
                        " is a compiled model: its page takes no other folders, got " +
                        std::to_string(folders.size()));
-    report::write_compiled_page(*compiled, options.out);
-    std::printf("one compiled model\nwrote %s\n", options.out.c_str());
+    require_writable(out);
+    report::write_page(report::compiled_data(report::load_compiled(*compiled)), out);
+    std::printf("one compiled model\nwrote %s\n", out.c_str());
     return 0;
   }
-  const ReportSummary summary = write_report(folders, options.out);
+  const ReportSummary summary = write_report(folders, out);
   if (summary.left_out > 0)
     std::printf("%ld run%s could not be read; the page says why\n", summary.left_out,
                 summary.left_out == 1 ? "" : "s");
   if (summary.broken_lines > 0)
     std::printf("left out %ld broken line%s of metrics\n", summary.broken_lines,
                 summary.broken_lines == 1 ? "" : "s");
-  std::printf("%ld run%s\nwrote %s\n", summary.runs, summary.runs == 1 ? "" : "s",
-              options.out.c_str());
+  std::printf("%ld run%s\nwrote %s\n", summary.runs, summary.runs == 1 ? "" : "s", out.c_str());
   return 0;
 }
 
@@ -52,9 +71,15 @@ Run add_report(CLI::App& app) {
                  "training runs, or folders that hold some at any depth; or one compiled model")
       ->type_name("DIR")
       ->required();
-  app.add_option("--out", options->out, "the page to write")
-      ->type_name("FILE")
-      ->capture_default_str();
+  app.add_option(
+         "--out", options->out,
+         "the page to write (default: report.html), or the folder of an export (default: export)")
+      ->type_name("PATH");
+  app.add_option(
+         "--export", options->format,
+         "instead of a page: csv (metrics, evaluations and settings as tables) or tensorboard "
+         "(an event file per run)")
+      ->check(CLI::IsMember({"csv", "tensorboard"}));
   return [options] { return report(*options); };
 }
 

@@ -13,7 +13,8 @@
 #include "tools/command.h"
 #include "tools/verify_options.h"
 #include "nn/model_size.h"
-#include "report/theory_page.h"
+#include "report/page.h"
+#include "report/theory_results.h"
 #include "theory/expressivity.h"
 #include "theory/verify.h"
 
@@ -156,7 +157,7 @@ int run_theory(TheoryOptions& options) {
   std::printf("\n%ld examples built from proofs, %s\n", built,
               wrong == 0 ? "everything holds" : (std::to_string(wrong) + " claims failed").c_str());
   if (!options.page.empty()) {
-    report::write_theory_page(results, options.page);
+    report::write_page(report::theory_data(results), options.page);
     std::printf("wrote %s: open it in a browser\n", options.page.c_str());
   }
   options.json.write({{"dtype", options.dtype}, {"models", rows}, {"claims", claims}});

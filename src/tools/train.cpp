@@ -109,6 +109,7 @@ int train(TrainOptions& options, World* world) {
     options.run = stored;
   } else {
     complete(options.run, options.given);
+    options.run.command = command_line();
   }
   const int threads = options.threads.apply();
   const RunConfig& run = options.run;

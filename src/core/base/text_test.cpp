@@ -20,6 +20,12 @@ TEST(EditDistance, CountsSingleEdits) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
 }
 
+TEST(ShellQuote, QuotesWhatAShellWouldChange) {
+  EXPECT_EQ(shell_quote("runs/S3_n-2.0"), "runs/S3_n-2.0");
+  EXPECT_EQ(shell_quote(""), "''");
+  EXPECT_EQ(shell_quote("it's $HOME"), "'it'\\''s $HOME'");
+}
+
 TEST(Closest, SuggestsOnlyWhatIsAlike) {
   const std::vector<std::string> commands = {"demo", "test", "bench", "selfcheck"};
   EXPECT_EQ(closest("bnech", commands), "bench");

@@ -1,7 +1,10 @@
 #include "report/page.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 
 namespace dp::report {
@@ -9,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// JSON inside of a script element: no < can end the element, and bytes that are no UTF-8 are replaced.
+// JSON inside of a script element: no < can end the element, and bytes that are not UTF-8 are replaced.
 std::string script_json(const ordered_json& value) {
   std::string text =
       value.dump(-1, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace);
@@ -18,61 +21,50 @@ std::string script_json(const ordered_json& value) {
   return text;
 }
 
+// `frame` with each {{name}} replaced by part(name). What is put in is not searched again.
+template <class Part>
+std::string fill(std::string_view frame, Part part) {
+  std::string result;
+  for (size_t begin; (begin = frame.find("{{")) != std::string_view::npos;) {
+    const size_t end = frame.find("}}", begin);
+    result += frame.substr(0, begin);
+    result += part(frame.substr(begin + 2, end - begin - 2));
+    frame.remove_prefix(end + 2);
+  }
+  return result.append(frame);
+}
+
 }  // namespace
 
-std::string html(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '&')
-      escaped += "&amp;";
-    else if (c == '<')
-      escaped += "&lt;";
-    else if (c == '>')
-      escaped += "&gt;";
-    else if (c == '"')
-      escaped += "&quot;";
-    else if (c == '\'')
-      escaped += "&#39;";
-    else
-      escaped += c;
-  }
-  return escaped;
-}
-
-std::string paragraphs(const std::vector<std::string>& sentences) {
-  std::string text;
-  for (const std::string& sentence : sentences) text += "<p>" + html(sentence) + "</p>\n";
-  for (const std::string_view part : {" %", " = ", "= "})
-    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos;)
-      text.replace(part == "= " ? at + 1 : at, 1, "&nbsp;");
-  return text;
-}
-
-std::string cell(const std::string& value, const std::string& text, bool is_number) {
-  return std::string("<td") + (is_number ? " class=\"number\"" : "") + " data-value=\"" +
-         html(value) + "\">" + html(text) + "</td>";
-}
-
-std::string put_together(const WebFiles& files, std::string_view title, std::string_view body,
-                         const Parts& parts, const ChartList& charts) {
-  if (files.charts.empty())
+std::string make_page(const ordered_json& data, const WebFiles& files) {
+  if (files.libraries.empty() || files.script.empty())
     throw InputError(
         "this program was built without the charts of a report, because npm was missing or could "
-        "not install vega; install nodejs and npm, remove '" DP_WEB_CHARTS
+        "not install vega; install nodejs and npm, remove '" DP_WEB_LIBRARIES
         "', configure and build again");
-  const auto part = [&](std::string_view name) -> std::string {
-    if (const auto found = parts.find(name); found != parts.end()) return found->second;
-    throw std::logic_error("a page has an unknown place: " + std::string(name));
-  };
-  return fill(files.page, [&](std::string_view name) -> std::string {
-    if (name == "title") return html(title);
+  return fill(files.frame, [&](std::string_view name) -> std::string {
     if (name == "style") return std::string(files.style);
-    if (name == "charts") return std::string(files.charts);
+    if (name == "libraries") return std::string(files.libraries);
     if (name == "script") return std::string(files.script);
-    if (name == "data") return script_json(charts.json());
-    if (name == "body") return fill(body, part);
-    return part(name);
+    if (name == "data") return script_json(data);
+    throw std::logic_error("web/page.html has an unknown place: " + std::string(name));
   });
+}
+
+void write_page(const ordered_json& data, const std::filesystem::path& file) {
+  require_writable(file);
+  write_file_atomically(file, make_page(data));
+}
+
+ordered_json rounded(ordered_json data) {
+  if (data.is_number_float()) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g", data.get<double>());
+    return std::atof(text);
+  }
+  if (data.is_structured())
+    for (ordered_json& value : data) value = rounded(std::move(value));
+  return data;
 }
 
 }  // namespace dp::report

@@ -1,20 +1,23 @@
 #include "report/report.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/atomic_file.h"
-#include "report/report_page.h"
+#include "report/page.h"
+#include "report/runs.h"
 
 namespace dp {
 
 ReportSummary write_report(std::span<const std::filesystem::path> folders,
                            const std::filesystem::path& file) {
-  const report::WebFiles files = report::web_files();
   require_writable(file);
-  const report::Runs runs = report::find_runs(folders);
-  write_file_atomically(file, report::make_page(runs, files));
+  const nlohmann::ordered_json data = report::report_data(folders);
+  report::write_page(data, file);
   ReportSummary summary;
-  summary.runs = static_cast<int64_t>(runs.runs.size());
-  summary.left_out = static_cast<int64_t>(runs.problems.size());
-  for (const report::Run& run : runs.runs) summary.broken_lines += run.broken_lines;
+  summary.runs = static_cast<int64_t>(data["runs"].size());
+  summary.left_out = static_cast<int64_t>(data["problems"].size());
+  for (const auto& run : data["runs"])
+    summary.broken_lines += run["training"]["broken_lines"].get<int64_t>();
   return summary;
 }
 

@@ -7,9 +7,6 @@
 #include <random>
 #include <set>
 
-#include "report/automaton_drawing.h"
-#include "report/page.h"
-
 namespace dp::report {
 namespace {
 
@@ -32,6 +29,26 @@ std::vector<Path> paths_from(const Automaton& automaton, int32_t state) {
         paths.push_back(std::move(path));
       }
   return paths;
+}
+
+// All symbols that lead from one state to another.
+struct Edge {
+  int32_t from = 0, to = 0;
+  std::vector<int32_t> symbols = {};  // at least one
+};
+
+// Those of states that the start leads to.
+std::vector<Edge> merged_edges(const Automaton& automaton) {
+  std::vector<Edge> edges;
+  for (const Path& path : paths_from(automaton, automaton.start))
+    for (int32_t symbol = 0; symbol < automaton.num_symbols(); ++symbol) {
+      const int32_t to = automaton.next(path.to, symbol);
+      auto edge = std::ranges::find_if(
+          edges, [&](const Edge& it) { return it.from == path.to && it.to == to; });
+      if (edge == edges.end()) edge = edges.insert(edges.end(), {path.to, to});
+      edge->symbols.push_back(symbol);
+    }
+  return edges;
 }
 
 // Takes edge after edge that it has not taken: of those that keep most states in reach, the nearest.
@@ -99,49 +116,6 @@ Walk walk_word(const LanguageModel& model, const theory::Problem& problem,
                                : static_cast<int32_t>(found - problem.state_tokens.begin()));
   }
   return walk;
-}
-
-std::string walk_html(const Walk& walk, const theory::Problem& problem) {
-  const Automaton& automaton = problem.automaton;
-  const auto name = [&](int32_t state) {
-    return state < 0 ? std::string("none") : automaton.state_names[static_cast<size_t>(state)];
-  };
-  const bool language = problem.kind == theory::Problem::Kind::kLanguage;
-  const std::string last = std::to_string(walk.word.size());
-  std::string text =
-      "<p class=\"controls\" hidden><button type=\"button\">Play</button>"
-      "<input type=\"range\" min=\"0\" max=\"" +
-      last +
-      "\" value=\"0\" aria-label=\"symbols read\"><output></output></p>\n<ol class=\"strip\">\n";
-  for (size_t t = 0; t < walk.states.size(); ++t) {
-    const int32_t state = walk.states[t], answer = walk.answers[t];
-    const std::string symbol =
-        t == 0 ? "start" : automaton.alphabet[static_cast<size_t>(walk.word[t - 1])];
-    const bool accepting = language && automaton.accepting[static_cast<size_t>(state)];
-    std::string status =
-        t == 0 ? "Before the word" : "Symbol " + std::to_string(t) + " of " + last + ", " + symbol;
-    status += ": the model says " + name(answer) +
-              (answer == state ? ", as it should" : ", but it should be " + name(state));
-    if (language) status += accepting ? "; accepted" : "; rejected";
-    text += std::string("<li class=\"") + (accepting ? "accepting" : "") +
-            (answer == state ? "" : " wrong") + "\" data-state=\"" + std::to_string(state) + "\"";
-    if (t > 0)
-      text +=
-          " data-edge=\"" + std::to_string(walk.states[t - 1]) + "-" + std::to_string(state) + "\"";
-    text += " data-status=\"" + html(status) + "\"><span class=\"symbol\">" + html(symbol) +
-            "</span><span class=\"answer\">" + html(name(answer)) + "</span></li>\n";
-  }
-  return text + "</ol>\n";
-}
-
-std::string word_text(const std::vector<int32_t>& word, const theory::Problem& problem) {
-  const std::vector<std::string>& alphabet = problem.automaton.alphabet;
-  const bool single =
-      std::ranges::all_of(alphabet, [](const std::string& s) { return s.size() == 1; });
-  std::string text;
-  for (const int32_t symbol : word)
-    text += (single || text.empty() ? "" : " ") + alphabet[static_cast<size_t>(symbol)];
-  return text;
 }
 
 }  // namespace dp::report

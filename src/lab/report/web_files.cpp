@@ -7,14 +7,10 @@
       "_end:\n.byte 0\n.previous\n");                                    \
   extern "C" const char name##_begin[], name##_end[];
 
-DP_WEB_FILE(dp_web_page, DP_WEB_DIR "/page.html")
+DP_WEB_FILE(dp_web_frame, DP_WEB_DIR "/page.html")
 DP_WEB_FILE(dp_web_style, DP_WEB_DIR "/style.css")
-DP_WEB_FILE(dp_web_script, DP_WEB_DIR "/page.js")
-DP_WEB_FILE(dp_web_charts, DP_WEB_CHARTS)
-DP_WEB_FILE(dp_web_report, DP_WEB_DIR "/report.html")
-DP_WEB_FILE(dp_web_analysis, DP_WEB_DIR "/analysis.html")
-DP_WEB_FILE(dp_web_theory, DP_WEB_DIR "/theory.html")
-DP_WEB_FILE(dp_web_compiled, DP_WEB_DIR "/compiled.html")
+DP_WEB_FILE(dp_web_script, DP_WEB_SCRIPT)
+DP_WEB_FILE(dp_web_libraries, DP_WEB_LIBRARIES)
 
 namespace dp::report {
 
@@ -22,14 +18,9 @@ WebFiles web_files() {
   const auto text = [](const char* begin, const char* end) {
     return std::string_view(begin, static_cast<size_t>(end - begin));
   };
-  return {text(dp_web_page_begin, dp_web_page_end),
-          text(dp_web_style_begin, dp_web_style_end),
+  return {text(dp_web_frame_begin, dp_web_frame_end), text(dp_web_style_begin, dp_web_style_end),
           text(dp_web_script_begin, dp_web_script_end),
-          text(dp_web_charts_begin, dp_web_charts_end),
-          text(dp_web_report_begin, dp_web_report_end),
-          text(dp_web_analysis_begin, dp_web_analysis_end),
-          text(dp_web_theory_begin, dp_web_theory_end),
-          text(dp_web_compiled_begin, dp_web_compiled_end)};
+          text(dp_web_libraries_begin, dp_web_libraries_end)};
 }
 
 }  // namespace dp::report

@@ -2,14 +2,14 @@
 //
 // All eigenvalues have a modulus of at most 1. Factors with one direction collapse into a single factor, and
 // factors with orthogonal directions commute; both have a real spectrum. Two factors at an angle theta have
-// complex eigenvalues just when
+// complex eigenvalues if and only if
 //
 //   (sqrt(beta1 - 1) - sqrt(beta2 - 1))^2            (sqrt(beta1 - 1) + sqrt(beta2 - 1))^2
 //   -------------------------------------- < cos^2 theta < --------------------------------------
 //                beta1 beta2                                      beta1 beta2
 //
 // which asks both betas to be above 1. With phi = arccos(1 / sqrt(beta)), from 0 (beta = 1) to 45 degrees
-// (beta = 2), these bounds are sin^2(phi1 - phi2) and sin^2(phi1 + phi2): the eigenvalues are complex just
+// (beta = 2), these bounds are sin^2(phi1 - phi2) and sin^2(phi1 + phi2): the eigenvalues are complex exactly
 // when |phi1 - phi2| < 90 degrees - theta < phi1 + phi2, for theta up to 90 degrees.
 #pragma once
 #include <cstdint>

@@ -43,8 +43,8 @@ Automaton recall_automaton(const std::vector<std::string>& alphabet, int64_t d);
 
 /// Beside a model's config.json.
 inline constexpr const char* kProblemFile = "compiled.json";
-/// Writes that file. `theorem` says what the model was built by.
-void save_problem(const Problem& problem, const std::string& theorem,
+/// Writes that file. `theorem` says what the model was built by, `command` the command that did.
+void save_problem(const Problem& problem, const std::string& theorem, const std::string& command,
                   const std::filesystem::path& directory);
 /// Whether there is such a file.
 bool is_compiled(const std::filesystem::path& directory);

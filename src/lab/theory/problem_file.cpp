@@ -21,9 +21,9 @@ std::filesystem::path file_of(const std::filesystem::path& directory) {
 
 }  // namespace
 
-void save_problem(const Problem& problem, const std::string& theorem,
+void save_problem(const Problem& problem, const std::string& theorem, const std::string& command,
                   const std::filesystem::path& directory) {
-  ordered_json json = {{"name", problem.name}, {"theorem", theorem}};
+  ordered_json json = {{"name", problem.name}, {"theorem", theorem}, {"command", command}};
   if (problem.kind == Problem::Kind::kGroup) {
     json["group"] = problem.group;
     json["alphabet"] = problem.automaton.alphabet;
@@ -31,7 +31,7 @@ void save_problem(const Problem& problem, const std::string& theorem,
     json["language"] = problem.kind == Problem::Kind::kLanguage;
     json["automaton"] = ordered_json::parse(to_json(problem.automaton));
   }
-  write_file_atomically(file_of(directory), json.dump(1) + "\n");
+  write_file_atomically(file_of(directory), json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
 bool is_compiled(const std::filesystem::path& directory) {

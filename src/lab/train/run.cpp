@@ -166,6 +166,7 @@ std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& tra
 // Of every rank the same, or InputError names the first that differs.
 void expect_agreement(World& world, const std::string& settings, bool resume) {
   ordered_json own = ordered_json::parse(settings);
+  own.erase("command");  // decides nothing by itself
   own["resume"] = resume;
   const std::vector<std::string> texts = world.all_texts("settings", own.dump());
   const ordered_json first = ordered_json::parse(texts[0]).flatten();

@@ -12,8 +12,9 @@
 
 namespace dp {
 
-/// Everything that decides what a run computes.
+/// Everything that decides what a run computes, and the command that started it.
 struct RunConfig {
+  std::string command;  // as a shell reads it; empty: unknown, as in runs of older versions
   TaskOptions task;
   ModelConfig model;
   TrainerOptions training;

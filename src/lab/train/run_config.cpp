@@ -37,7 +37,9 @@ std::string to_json(const RunConfig& config) {
                        {"model", ordered_json::parse(to_json(run.model))}};
   for (const Setting& setting : run_settings(run))
     if (!setting.field.empty()) json[pointer(setting.field)] = setting.to_json();
-  return json.dump(2) + "\n";
+  if (!run.command.empty()) json["command"] = run.command;
+  // A command line may hold bytes that are not UTF-8, such as a file name.
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 RunConfig parse_run_config(const std::string& text, const std::string& file) {
@@ -52,6 +54,8 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
   if (!json.contains(model))
     throw InputError(file + ": field 'model' is missing, expected the config.json of a model");
   upgrade(json);
+  if (json.contains("command") && json["command"].is_string())
+    run.command = json["command"].get<std::string>();
   run.model = parse_model_config(json[model].dump(), file + ", model");
   for (const Setting& setting : run_settings(run)) {
     if (setting.field.empty()) continue;
