@@ -42,7 +42,9 @@ std::string train_with_library(Options options) {
     bool done() const override { return done_; }
     void Next() override { done_ = !std::getline(text_, line_); }
     const std::string& value() const override { return line_; }
-    sentencepiece::util::Status status() const override { return {}; }
+    decltype(std::declval<const SentenceIterator&>().status()) status() const override {
+      return {};
+    }
 
    private:
     std::istringstream text_{training_text()};

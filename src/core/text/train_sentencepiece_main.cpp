@@ -7,8 +7,20 @@
 #include <cctype>
 #include <iostream>
 #include <string>
+#include <utility>
 
 namespace {
+
+// The library's own; Abseil's in newer versions.
+using Status = decltype(std::declval<const sentencepiece::SentenceIterator&>().status());
+
+template <class S>
+std::string message_text(const S& status) {
+  if constexpr (requires { status.error_message(); })
+    return status.error_message();
+  else
+    return std::string(status.message());
+}
 
 class Lines final : public sentencepiece::SentenceIterator {
  public:
@@ -16,7 +28,7 @@ class Lines final : public sentencepiece::SentenceIterator {
   bool done() const override { return done_; }
   void Next() override { done_ = !std::getline(std::cin, line_); }
   const std::string& value() const override { return line_; }
-  sentencepiece::util::Status status() const override { return {}; }
+  Status status() const override { return {}; }
 
  private:
   std::string line_;
@@ -24,8 +36,8 @@ class Lines final : public sentencepiece::SentenceIterator {
 };
 
 // "INTERNAL: src/file.cc(590) [(condition)] What is wrong. Please do this." -> "what is wrong; please do this"
-std::string reason_of(const sentencepiece::util::Status& status) {
-  std::string text = status.error_message();
+std::string reason_of(const Status& status) {
+  std::string text = message_text(status);
   if (const size_t at = text.rfind("] "); at != std::string::npos) text.erase(0, at + 2);
   text.resize(std::min(text.find(". Increase"), text.size()));  // options that nobody has here
   while (text.ends_with('.') || text.ends_with(' ')) text.pop_back();
