@@ -125,19 +125,12 @@ DecodeTiming time_decoding(double seconds) {
   std::vector<float> state(static_cast<size_t>(shape.H * shape.K * shape.V), 0.5f);
   std::vector<float> o(static_cast<size_t>(shape.H * shape.V));
   const int64_t offsets[] = {0, 1};
-  const DeltaProductInputs inputs = {.num_sequences = 1,
-                                     .offsets = offsets,
-                                     .N = static_cast<size_t>(shape.n),
-                                     .H = static_cast<size_t>(shape.H),
-                                     .K = static_cast<size_t>(shape.K),
-                                     .V = static_cast<size_t>(shape.V),
-                                     .scale = 1,
-                                     .q = tensors.q.data_ptr<float>(),
-                                     .k = tensors.k.data_ptr<float>(),
-                                     .v = tensors.v.data_ptr<float>(),
-                                     .beta = tensors.beta.data_ptr<float>(),
-                                     .log_gate = nullptr,
-                                     .state = state.data()};
+  DeltaProductInputs inputs{{.num_sequences = 1, .offsets = offsets}};
+  inputs.N = static_cast<size_t>(shape.n), inputs.H = static_cast<size_t>(shape.H);
+  inputs.K = static_cast<size_t>(shape.K), inputs.V = static_cast<size_t>(shape.V);
+  inputs.q = tensors.q.data_ptr<float>(), inputs.k = tensors.k.data_ptr<float>();
+  inputs.v = tensors.v.data_ptr<float>(), inputs.beta = tensors.beta.data_ptr<float>();
+  inputs.state = state.data();
   AtenExecutor executor;
   BestTime step_time, scale_time;
   const Timer timer;
