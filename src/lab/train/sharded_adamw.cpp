@@ -15,6 +15,10 @@ namespace {
 
 constexpr int64_t kAlignment = 16;  // floats: parameters begin at cache lines, as torch's own do
 
+// A std::shared_ptr, or an intrusive one in newer versions of libtorch.
+using Accumulator =
+    decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
@@ -25,8 +29,8 @@ struct ShardedAdamW::Slot {
   size_t bucket = 0;
   int64_t offset = 0;  // in its bucket
   int64_t steps = 0;
-  bool taken = false, used = false;                         // its gradient, in this step
-  std::shared_ptr<torch::autograd::Node> accumulator = {};  // the hook lives as long as this
+  bool taken = false, used = false;  // its gradient, in this step
+  Accumulator accumulator = {};  // the hook lives as long as this
 
   at::Tensor part_of(const at::Tensor& flat) const {
     return flat.view(-1).slice(0, offset, offset + parameter.numel()).view(parameter.sizes());
