@@ -148,7 +148,7 @@ class Sweep(unittest.TestCase):
         self.assertIn("option 'hidden' is -1, expected an integer from 1 to 65536", result.stderr)
         self.assertFalse((folder / "wrong").exists(), "nothing starts before all options are checked")
 
-        plan["base"]["hidden"], plan["base"]["group"] = 8, "S99"
+        plan["base"]["hidden"], plan["grid"]["group"] = 8, ["S99"]
         (folder / "failing.json").write_text(json.dumps(plan))
         result = subprocess.run([DP, "sweep", folder / "failing.json"], capture_output=True, text=True)
         self.assertEqual(result.returncode, 1)

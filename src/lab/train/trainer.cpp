@@ -31,11 +31,26 @@ LanguageModel fresh_model(const ModelConfig& config, const TrainerOptions& optio
   return model;
 }
 
-std::vector<ParameterGroup> groups_of(LanguageModel& model, const AdamWOptions& options) {
+// In the order of the optimiser: parameters that decay, then the others.
+NamedParameters in_groups(LanguageModel& model) {
+  NamedParameters all = model.parameters();
+  std::ranges::stable_partition(all, [](const NamedParameter& p) { return p.parameter->decay; });
+  return all;
+}
+
+std::vector<ParameterGroup> parameter_groups(LanguageModel& model, const AdamWOptions& options) {
   ParameterGroup decayed{{}, options.weight_decay}, plain{{}, 0};
-  for (const auto& [name, parameter] : model.parameters())
+  for (const auto& [name, parameter] : in_groups(model))
     (parameter->decay ? decayed : plain).parameters.push_back(parameter->value);
   return {decayed, plain};
+}
+
+// Under the parameter's name; checkpoints of older versions have its position in the optimiser instead.
+AdamW::State load_state(const SafetensorsFile& file, const std::string& name, size_t position) {
+  const std::string key =
+      file.find("exp_avg." + name) != nullptr ? name : std::to_string(position);
+  return {load_tensor(file, "exp_avg." + key), load_tensor(file, "exp_avg_sq." + key),
+          load_tensor(file, "steps." + key).item<int64_t>()};
 }
 
 // The entropy of smoothed targets: no model has a smaller loss.
@@ -69,7 +84,7 @@ Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
       options_(std::move(options)),
       world_(world),
       model_(fresh_model(config, options_)) {
-  const std::vector<ParameterGroup> groups = groups_of(model_, options_.optimiser);
+  const std::vector<ParameterGroup> groups = parameter_groups(model_, options_.optimiser);
   if (world_) {
     if (options_.batch_size < world_->size())
       throw InputError(c10::str("a batch of ", options_.batch_size, " is too small for ",
@@ -202,10 +217,12 @@ void Trainer::save(const fs::path& directory, const std::vector<AdamW::State>& s
     entries.push_back(tensor_entry(name, kept.back()));
   };
   kept.reserve(3 * states.size());
+  const NamedParameters parameters = in_groups(const_cast<LanguageModel&>(model_));  // names only
   for (size_t i = 0; i < states.size(); ++i) {
-    add(c10::str("exp_avg.", i), states[i].exp_avg);
-    add(c10::str("exp_avg_sq.", i), states[i].exp_avg_sq);
-    add(c10::str("steps.", i), at::full({}, states[i].steps, at::kLong));
+    const std::string& name = parameters[i].name;
+    add("exp_avg." + name, states[i].exp_avg);
+    add("exp_avg_sq." + name, states[i].exp_avg_sq);
+    add("steps." + name, at::full({}, states[i].steps, at::kLong));
   }
   save_model(model_, directory, {.dtype = "float32", .legacy_layout = false});
   write_safetensors(directory / kOptimiserFile, std::move(entries));
@@ -240,10 +257,15 @@ void Trainer::load(const fs::path& directory) {
   }
   const SafetensorsFile file(directory / kOptimiserFile);
   std::vector<AdamW::State> states;
-  for (size_t i = 0; i < loaded.parameters().size(); ++i)
-    states.push_back({load_tensor(file, c10::str("exp_avg.", i)),
-                      load_tensor(file, c10::str("exp_avg_sq.", i)),
-                      load_tensor(file, c10::str("steps.", i)).item<int64_t>()});
+  for (const auto& [name, parameter] : in_groups(loaded)) {
+    states.push_back(load_state(file, name, states.size()));
+    for (const at::Tensor& moment : {states.back().exp_avg, states.back().exp_avg_sq})
+      if (moment.sizes() != parameter->shape || moment.scalar_type() != at::kFloat)
+        throw InputError(c10::str(file.path().string(), ": the state of ", quote(name), " is ",
+                                  moment.scalar_type(), " of shape ", moment.sizes(),
+                                  ", expected float32 of shape ",
+                                  at::IntArrayRef(parameter->shape)));
+  }
   if (sharded_)
     sharded_->load_state(states);
   else

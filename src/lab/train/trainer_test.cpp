@@ -5,10 +5,15 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "dist/test_ranks.h"
 #include "io/model_name.h"
+#include "io/safetensors.h"
 #include "tasks/word_problem.h"
 #include "train/evaluation.h"
 #include "train/run_settings.h"
@@ -43,8 +48,21 @@ Trainer make_trainer(const RunConfig& run) {
 
 void expect_same_weights(const LanguageModel& a, const LanguageModel& b) {
   const auto left = a.named_values(), right = b.named_values();
-  for (size_t i = 0; i < left.size(); ++i)
+  ASSERT_EQ(left.size(), right.size());
+  for (size_t i = 0; i < left.size(); ++i) {
+    EXPECT_EQ(left[i].first, right[i].first);
     EXPECT_TRUE(at::equal(left[i].second, right[i].second)) << left[i].first;
+  }
+}
+
+// Rewrites the optimiser's file of a checkpoint with other names.
+void rename_states(const fs::path& checkpoint,
+                   const std::function<std::string(const std::string&)>& renamed) {
+  const fs::path path = checkpoint / "optimiser.safetensors";
+  const SafetensorsFile file(path);  // stays mapped while it is replaced
+  std::vector<TensorEntry> entries = file.entries();
+  for (TensorEntry& entry : entries) entry.name = renamed(entry.name);
+  write_safetensors(path, entries);
 }
 
 TEST(Schedule, WarmsUpThenFollowsTheCosine) {
@@ -131,9 +149,103 @@ TEST(Trainer, CurriculumDoublesTheLengthAndKeepsTheTokens) {
   run.training.curriculum.loss_below = 1e9;
   run.training.curriculum.window = 1;
   Trainer trainer = make_trainer(run);
-  std::vector<int64_t> lengths;
-  for (int i = 0; i < 5; ++i) lengths.push_back(trainer.step().length);
+  std::vector<int64_t> lengths, tokens;
+  for (int i = 0; i < 5; ++i) {
+    const int64_t before = trainer.progress().tokens;
+    lengths.push_back(trainer.step().length);
+    tokens.push_back(trainer.progress().tokens - before);
+  }
   EXPECT_EQ(lengths, (std::vector<int64_t>{3, 6, 12, 16, 16}));
+  // 8 * (16 / length) sequences, rounded down, of BOS and `length` elements.
+  EXPECT_EQ(tokens, (std::vector<int64_t>{40 * 4, 16 * 7, 8 * 13, 8 * 17, 8 * 17}));
+}
+
+TEST(Trainer, ClipsTheGradientToItsLimit) {
+  RunConfig run = small_run();
+  run.training.optimiser.weight_decay = 0;
+  run.training.optimiser.eps = 1000;  // so large that an update is about lr * gradient / eps
+  const auto step_size = [&](double clip) {
+    run.training.clip_norm = clip;
+    Trainer trainer = make_trainer(run);
+    std::vector<at::Tensor> before;
+    for (const auto& [name, value] : trainer.model().named_values())
+      before.push_back(value.detach().clone());
+    const double norm = trainer.step().gradient_norm;
+    double moved = 0;
+    const auto after = trainer.model().named_values();
+    for (size_t i = 0; i < before.size(); ++i)
+      moved += (after[i].second.detach() - before[i]).pow(2).sum().item<double>();
+    return std::pair(norm, std::sqrt(moved));
+  };
+  const auto [norm, free] = step_size(0);
+  const auto [same_norm, clipped] = step_size(norm / 100);
+  EXPECT_EQ(norm, same_norm) << "reported before clipping";
+  EXPECT_NEAR(clipped / free, 0.01, 1e-3);
+}
+
+TEST(Trainer, OnlyMatricesDecay) {
+  RunConfig run = small_run();
+  const auto weights_after_a_step = [&](double decay) {
+    run.training.optimiser.weight_decay = decay;
+    Trainer trainer = make_trainer(run);
+    trainer.step();
+    std::map<std::string, at::Tensor> weights;
+    for (const auto& [name, value] : trainer.model().named_values())
+      weights[name] = value.detach().clone();
+    return weights;
+  };
+  const auto plain = weights_after_a_step(0), decayed = weights_after_a_step(0.5);
+  for (const auto& [name, value] : plain) {
+    const bool norm = name.find("norm") != std::string::npos;
+    EXPECT_EQ(at::equal(value, decayed.at(name)), norm) << name;
+  }
+}
+
+TEST(Trainer, KeepsItsWeightsWhenItDiverges) {
+  RunConfig run = small_run();
+  Trainer trainer = make_trainer(run);
+  std::vector<at::Tensor> before;
+  for (const auto& [name, value] : trainer.model().named_values()) {
+    const at::Tensor data = value.detach();
+    if (name == "lm_head.weight") data.fill_(std::numeric_limits<float>::infinity());
+    before.push_back(data.clone());
+  }
+  EXPECT_THROW(trainer.step(), TrainingDiverged);
+  const auto after = trainer.model().named_values();
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::equal(before[i], after[i].second)) << after[i].first;
+  EXPECT_EQ(trainer.progress().step, 0);
+}
+
+TEST(Trainer, OptimiserStateIsKeptUnderTheParametersNames) {
+  const RunConfig run = small_run();
+  const TestFolder folder;
+  const fs::path checkpoint = folder / "checkpoint";
+  fs::create_directories(checkpoint);
+  Trainer trainer = make_trainer(run);
+  for (int i = 0; i < 3; ++i) trainer.step();
+  trainer.save(checkpoint);
+  const SafetensorsFile file(checkpoint / "optimiser.safetensors");
+  for (const auto& [name, value] : trainer.model().named_values())
+    EXPECT_NE(file.find("exp_avg_sq." + name), nullptr) << name;
+  trainer.step();
+
+  // As older versions wrote it: by position, matrices first.
+  std::map<std::string, std::string> positions;
+  for (const bool decay : {true, false})
+    for (const auto& [name, parameter] : const_cast<LanguageModel&>(trainer.model()).parameters())
+      if (parameter->decay == decay) positions[name] = std::to_string(positions.size());
+  rename_states(checkpoint, [&](const std::string& name) {
+    const size_t dot = name.find('.') + 1;
+    return name.substr(0, dot) + positions.at(name.substr(dot));
+  });
+  Trainer older = make_trainer(run);
+  older.load(checkpoint);
+  older.step();
+  expect_same_weights(older.model(), trainer.model());
+
+  rename_states(checkpoint, [](const std::string& name) { return "x" + name; });
+  EXPECT_THROW(older.load(checkpoint), InputError);
 }
 
 TEST(Trainer, CurriculumGoesOnWhenAStageHasHadItsSteps) {
