@@ -1,5 +1,7 @@
 #include "cli/train_options.h"
 
+#include <CLI/CLI.hpp>
+
 #include "base/error.h"
 #include "io/model_name.h"
 
