@@ -1,5 +1,5 @@
 // dp bench op: the operator's speed beside sgemm's in the same run.
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>

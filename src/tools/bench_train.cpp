@@ -1,5 +1,5 @@
 // dp bench train: whole training steps beside their matrix products in the same run.
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>

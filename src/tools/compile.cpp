@@ -1,5 +1,5 @@
 // dp compile: exact weights from theory.
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>

@@ -1,5 +1,5 @@
 // dp convert: a checkpoint in another dtype or parameter layout.
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 

@@ -1,5 +1,5 @@
 // dp match: a configuration with a wanted number of parameters.
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <map>

@@ -1,7 +1,7 @@
 // dp theory: the paper's claims, checked live.
 #include <ATen/ATen.h>
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>

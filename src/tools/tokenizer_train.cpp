@@ -1,5 +1,5 @@
 // dp tokenizer train: a SentencePiece model from text.
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 

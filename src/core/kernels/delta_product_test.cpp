@@ -202,11 +202,9 @@ INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget,
                          testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
 
-TEST(DeltaProduct, ScalarTargetIsAmongThoseTested) {
-  const auto targets = hwy::SupportedAndGeneratedTargets();
-  EXPECT_NE(std::find_if(targets.begin(), targets.end(),
-                         [](int64_t t) { return t == HWY_SCALAR || t == HWY_EMU128; }),
-            targets.end());
+// Without SIMD, or with as much as every CPU of this architecture has: newer versions of Highway compile nothing below.
+TEST(DeltaProduct, TheLeastTargetIsAmongThoseTested) {
+  EXPECT_NE(std::ranges::count(hwy::SupportedAndGeneratedTargets(), HWY_STATIC_TARGET), 0);
 }
 
 // What happens at a token reaches that token and later ones, and only the columns it can.

@@ -109,7 +109,7 @@ struct Reference {
     const auto [C, W] = std::pair(p.shape.C, p.shape.W);
     const size_t head = p.shape.head_size == 0 ? C : p.shape.head_size;
     const size_t row = static_cast<size_t>(p.offsets[s] + t) * C;
-    Doubles value(C), slope(C), dz(C);
+    Doubles value(C), slope(C), dz(C), size(C);
     for (size_t c = 0; c < C; ++c) {
       double z = W == 0 ? p.x[row + c] : p.bias.empty() ? 0.0 : p.bias[c];
       for (size_t w = 0; w < W; ++w) {
@@ -131,32 +131,47 @@ struct Reference {
         y[row + c] = value[c] / r;
         const double along = p.shape.head_size == 0 ? 0 : value[c] * product / squares;
         dz[c] = (p.dy[row + c] - along) / r * slope[c];
+        size[c] = (std::abs(p.dy[row + c]) + std::abs(along)) / r * std::abs(slope[c]);
       }
     }
     for (size_t c = 0; c < C; ++c) {
-      if (W == 0) dx[row + c] = dz[c];
-      if (!p.bias.empty()) dbias[c] += dz[c];
+      if (W == 0) dx.add(row + c, dz[c], size[c]);
+      if (!p.bias.empty()) dbias.add(c, dz[c], size[c]);
       for (size_t w = 0; w < W; ++w) {
         const auto [i, token] = input(p, s, t - static_cast<int64_t>(W - 1 - w), c);
         if (i < 0) continue;
-        dweight[c * W + w] += dz[c] * (token ? p.x : p.history)[size_t(i)];
-        (token ? dx : dhistory)[size_t(i)] += dz[c] * p.weight[c * W + w];
+        const double x = (token ? p.x : p.history)[size_t(i)], weight = p.weight[c * W + w];
+        dweight.add(c * W + w, dz[c] * x, size[c] * std::abs(x));
+        (token ? dx : dhistory).add(size_t(i), dz[c] * weight, size[c] * std::abs(weight));
       }
     }
   }
 
-  Doubles y, dx, dweight, dbias, dhistory;
+  // Sums, and the sums of their terms' sizes: what is left of a gradient after the part along y is taken off may be far
+  // smaller than both.
+  struct Sums {
+    explicit Sums(size_t count) : values(count), sizes(count) {}
+    void add(size_t i, double value, double size) { values[i] += value, sizes[i] += size; }
+    Doubles values, sizes;
+  };
+
+  Doubles y;
+  Sums dx, dweight, dbias, dhistory;
 };
 
-// Largest |got - want| over the largest |want|.
-double error(const Floats& got, const Doubles& want) {
+// Largest |got - want| over the largest of `sizes`.
+double error(const Floats& got, const Doubles& want, const Doubles& sizes) {
   double largest = 1e-30, worst = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double difference = std::abs(got[i] - want[i]);
     if (!(difference <= worst)) worst = std::isnan(difference) ? INFINITY : difference;
-    largest = std::max(largest, std::abs(want[i]));
+    largest = std::max(largest, std::abs(sizes[i]));
   }
   return worst / largest;
+}
+double error(const Floats& got, const Doubles& want) { return error(got, want, want); }
+double error(const Floats& got, const Reference::Sums& want) {
+  return error(got, want.values, want.sizes);
 }
 
 constexpr double kTolerance = 1e-6;
