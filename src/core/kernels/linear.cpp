@@ -13,6 +13,9 @@ constexpr size_t kTaskBytes = 128 << 10;
 // Rows of weights per task with many: their sums with 512 rows of x stay in the second-level cache.
 constexpr size_t kMostTaskRows = 96, kTaskUnit = 12;
 
+// Fewer multiplications take less time than waking a thread.
+constexpr size_t kSerialOperations = 1 << 16;
+
 size_t round_up_to(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 // Cuts the rows of each matrix into blocks; calls run(output, begin, end) for each.
@@ -69,10 +72,14 @@ void many_rows(const float* x, size_t M, size_t I, std::span<const LinearOutput>
 void linear(const float* x, size_t M, size_t I, std::span<const LinearOutput> outputs,
             LinearScratch& scratch, Executor& executor) {
   if (M == 0) return;
+  size_t operations = 0;
+  for (const LinearOutput& output : outputs) operations += M * output.weight.rows * I;
+  SerialExecutor serial;
+  Executor& threads = operations < kSerialOperations ? serial : executor;
   if (M <= kFewRows)
-    few_rows(x, M, outputs, executor);
+    few_rows(x, M, outputs, threads);
   else
-    many_rows(x, M, I, outputs, scratch, executor);
+    many_rows(x, M, I, outputs, scratch, threads);
 }
 
 }  // namespace dp
