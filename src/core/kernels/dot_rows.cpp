@@ -6,6 +6,8 @@
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
+#include <algorithm>
+
 #include "kernels/linear_kernels.h"
 #include "kernels/weight_formats-inl.h"
 
@@ -13,8 +15,6 @@ HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-
-constexpr size_t kAhead = 1024;  // bytes of a row that are fetched before they are needed
 
 // Rows row, row + gap, ... of the weight, kR of them, with kM rows of x.
 template <WeightFormat kFormat, size_t kR, size_t kM>
@@ -29,16 +29,17 @@ HWY_INLINE void dot_tile(const float* HWY_RESTRICT x, const LinearOutput& out, s
     rows[r] = WeightRow<kFormat>(w, row + r * gap);
     DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) sums[r][m] = hn::Zero(d);
   }
-  for (size_t g = 0; g < groups; ++g) {
-    DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
-      WeightGroupVecs weights;
-      __builtin_prefetch(static_cast<const char*>(rows[r].address(g)) + kAhead);
-      if (kFormat == WeightFormat::kFloat32)
-        __builtin_prefetch(static_cast<const char*>(rows[r].address(g)) + kAhead + 64);
-      rows[r].load(g, weights);
-      DP_UNROLL_WEIGHTS for (size_t v = 0; v < kWeightVectors; ++v)
-          DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) sums[r][m] = hn::MulAdd(
-              weights[v], hn::LoadU(d, x + m * I + g * kWeightGroup + v * lanes), sums[r][m]);
+  for (size_t first = 0; first < groups; first += kScaleBlock) {
+    const size_t end = std::min(groups, first + kScaleBlock);
+    DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) rows[r].enter(first, end - first);
+    for (size_t g = first; g < end; ++g) {
+      DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
+        WeightGroupVecs weights;
+        rows[r].load(g, weights);
+        DP_UNROLL_WEIGHTS for (size_t v = 0; v < kWeightVectors; ++v)
+            DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) sums[r][m] = hn::MulAdd(
+                weights[v], hn::LoadU(d, x + m * I + g * kWeightGroup + v * lanes), sums[r][m]);
+      }
     }
   }
   for (size_t r = 0; r < kR; ++r) {

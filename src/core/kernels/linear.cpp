@@ -10,8 +10,8 @@ namespace {
 
 // Bytes of weights per task with few rows of x: enough to hide its start, few enough to balance threads.
 constexpr size_t kTaskBytes = 128 << 10;
-// Rows of weights per task with many: their sums with 512 rows of x stay in the second-level cache.
-constexpr size_t kMostTaskRows = 96, kTaskUnit = 12;
+// Rows of weights of tasks are multiples of this.
+constexpr size_t kTaskUnit = 12;
 
 // Fewer multiplications take less time than waking a thread.
 constexpr size_t kSerialOperations = 1 << 16;
@@ -56,14 +56,14 @@ void many_rows(const float* x, size_t M, size_t I, std::span<const LinearOutput>
   size_t rows = 0;
   for (const LinearOutput& output : outputs) rows += output.weight.rows;
   const size_t shares = 4 * static_cast<size_t>(executor.num_threads());
-  const size_t per_task =
-      std::clamp(round_up_to(rows / shares, kTaskUnit), kTaskUnit, kMostTaskRows);
+  const size_t share = std::max<size_t>(1, (rows + shares - 1) / shares);
+  const size_t per_task = round_up_to(share, share > kPanelBlock ? kPanelBlock : kTaskUnit);
   for_blocks(
       outputs, [&](const WeightMatrix&) { return per_task; }, executor,
       [&](const LinearOutput& output, size_t begin, size_t end) {
         static thread_local AlignedBuffer memory;
         panel_product(panels, M, output, begin, end,
-                      memory.floats(panel_product_memory(M, end - begin)));
+                      memory.floats(panel_product_memory(M)));
       });
 }
 

@@ -19,8 +19,10 @@ void pack_panel_of_rows(const float* x, size_t M, size_t I, size_t p, float* pan
 /// Weights are widened for so many inputs at a time: 24 accumulators are worth their loads and stores, and this
 /// much of a panel stays in the first-level cache.
 inline constexpr size_t kPanelDepth = 256;
-/// Floats of `memory` that panel_product needs for `rows` rows of the weight.
-size_t panel_product_memory(size_t M, size_t rows);
+/// And for so many rows at a time: they, and their sums with 512 rows of x, stay in the second-level cache.
+inline constexpr size_t kPanelBlock = 96;
+/// Floats of `memory` that panel_product needs.
+size_t panel_product_memory(size_t M);
 /// Rows [begin, end) of the weight with all of x, in panels.
 void panel_product(const float* panels, size_t M, const LinearOutput& output, size_t begin,
                    size_t end, float* memory);

@@ -62,13 +62,16 @@ template <WeightFormat kFormat>
 HWY_INLINE void widen(const WeightMatrix& w, size_t row, size_t i, size_t depth,
                       float* HWY_RESTRICT out) {
   const WeightLanes d;
-  const WeightRow<kFormat> weights(w, row);
+  WeightRow<kFormat> weights(w, row);
   const size_t lanes = hn::Lanes(d), whole = depth / kWeightGroup * kWeightGroup;
-  for (size_t j = 0; j < whole; j += kWeightGroup) {
+  const size_t first = i / kWeightGroup, end = first + depth / kWeightGroup;
+  static_assert(kPanelDepth <= kScaleBlock * kWeightGroup);
+  weights.enter(first, end - first);
+  for (size_t g = first; g < end; ++g) {
     WeightGroupVecs vectors;
-    weights.load((i + j) / kWeightGroup, vectors);
+    weights.load(g, vectors);
     DP_UNROLL_WEIGHTS for (size_t v = 0; v < kWeightVectors; ++v)
-        hn::StoreU(vectors[v], d, out + j + v * lanes);
+        hn::StoreU(vectors[v], d, out + (g - first) * kWeightGroup + v * lanes);
   }
   for (size_t j = whole; j < depth; ++j) out[j] = weight_at(w, row, i + j);
 }
@@ -99,18 +102,48 @@ void widen_row_target(const WeightMatrix& w, size_t row, float* out) {
     widen_block(w, row, row + 1, i, std::min(kPanelDepth, w.columns - i), out + i);
 }
 
+/// A block of weights that is needed next, on its way into the second-level cache: a line with each step of a tile.
+/// Its pieces of rows are too short, and too far apart, for the processor to see them coming.
+class ComingWeights {
+ public:
+  /// `count` rows of `w` from `row` on, of each the inputs i .. i + kPanelDepth - 1.
+  ComingWeights(const WeightMatrix& w, size_t row, size_t count, size_t i)
+      : stride_(w.row_bytes()) {
+    if (row >= w.rows || i >= w.columns) return;
+    const size_t begin = i * stride_ / w.columns, rows = std::min(count, w.rows - row);
+    length_ = std::min(stride_ - begin, kPanelDepth * stride_ / w.columns);
+    next_ = static_cast<const char*>(w.data) + row * stride_ + begin;
+    end_ = next_ + rows * stride_;
+  }
+  HWY_INLINE void fetch_line() {
+    if (next_ >= end_) return;
+    __builtin_prefetch(next_ + done_, 0, 2);
+    done_ += 64;
+    if (done_ < length_) return;
+    done_ = 0;
+    next_ += stride_;
+  }
+
+ private:
+  const char *next_ = nullptr, *end_ = nullptr;
+  size_t stride_, length_ = 0, done_ = 0;
+};
+
 // sums[r,:] (+)= sum over i < depth of weights[r,i] panel[i,:], for kR rows of widened weights and the first kV
 // vectors of the panel.
 template <size_t kR, size_t kV>
 HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT weights,
-                                size_t depth, bool first, float* HWY_RESTRICT sums) {
+                                size_t depth, bool first, float* HWY_RESTRICT sums,
+                                ComingWeights& coming_weights) {
   const WeightLanes d;
+  ComingWeights coming = coming_weights;
   const size_t lanes = hn::Lanes(d);
   WeightVec sum[kR][kV];
   DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r)
       DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v) sum[r][v] =
           first ? hn::Zero(d) : hn::LoadU(d, sums + r * kPanelRows + v * lanes);
   for (size_t i = 0; i < depth; ++i, panel += kPanelRows, ++weights) {
+    coming.fetch_line();
     WeightVec x[kV];
     DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v) x[v] = hn::LoadU(d, panel + v * lanes);
     DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
@@ -122,17 +155,20 @@ HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT panel, const float* HW
   DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r)
       DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v)
           hn::StoreU(sum[r][v], d, sums + r * kPanelRows + v * lanes);
+  coming_weights = coming;
 }
 
 // A panel with a block of `count` rows of widened weights.
 template <size_t kV>
 void multiply_panel(const float* panel, const float* weights, size_t count, size_t depth,
-                    bool first, float* sums) {
+                    bool first, float* sums, ComingWeights& coming) {
   size_t o = 0;
   for (; o + kTile <= count; o += kTile)
-    multiply_tile<kTile, kV>(panel, weights + o * kWideStride, depth, first, sums + o * kPanelRows);
+    multiply_tile<kTile, kV>(panel, weights + o * kWideStride, depth, first, sums + o * kPanelRows,
+                             coming);
   for (; o < count; ++o)
-    multiply_tile<1, kV>(panel, weights + o * kWideStride, depth, first, sums + o * kPanelRows);
+    multiply_tile<1, kV>(panel, weights + o * kWideStride, depth, first, sums + o * kPanelRows,
+                         coming);
 }
 
 // y[m,o] (+)= sums[o,m] for `count` outputs and `rows` rows of x.
@@ -147,8 +183,8 @@ void put_sums(const float* sums, size_t count, size_t rows, const LinearOutput& 
     }
 }
 
-void panel_product_target(const float* panels, size_t M, const LinearOutput& out, size_t begin,
-                          size_t end, float* memory) {
+void multiply_block(const float* panels, size_t M, const LinearOutput& out, size_t begin,
+                    size_t end, float* memory) {
   const WeightMatrix& w = out.weight;
   const size_t I = w.columns, count = end - begin, num_panels = (M + kPanelRows - 1) / kPanelRows;
   float* weights = memory;
@@ -156,17 +192,26 @@ void panel_product_target(const float* panels, size_t M, const LinearOutput& out
   for (size_t i = 0; i < I; i += kPanelDepth) {
     const size_t depth = std::min(kPanelDepth, I - i);
     widen_block(w, begin, end, i, depth, weights);
+    ComingWeights coming =
+        i + kPanelDepth < I ? ComingWeights(w, begin, count, i + kPanelDepth)
+                            : ComingWeights(w, end, count, 0);  // if the next block is for this thread
     for (size_t p = 0; p < num_panels; ++p) {
       const float* panel = panels + (p * I + i) * kPanelRows;
       float* panel_sums = sums + p * count * kPanelRows;
       const bool half = M - p * kPanelRows <= kMost;  // the last panel may fill one vector only
       (half ? multiply_panel<1> : multiply_panel<2>)(panel, weights, count, depth, i == 0,
-                                                     panel_sums);
+                                                     panel_sums, coming);
     }
   }
   for (size_t p = 0; p < num_panels; ++p)
     put_sums(sums + p * count * kPanelRows, count, std::min(kPanelRows, M - p * kPanelRows), out,
              out.y + p * kPanelRows * out.stride + begin);
+}
+
+void panel_product_target(const float* panels, size_t M, const LinearOutput& out, size_t begin,
+                          size_t end, float* memory) {
+  for (; begin < end; begin += kPanelBlock)
+    multiply_block(panels, M, out, begin, std::min(end, begin + kPanelBlock), memory);
 }
 
 size_t panel_width_target() { return kPanelRows; }
@@ -188,9 +233,9 @@ void pack_panel_of_rows(const float* x, size_t M, size_t I, size_t p, float* pan
   HWY_DYNAMIC_DISPATCH(pack_panel_target)(x, M, I, p, panel);
 }
 
-size_t panel_product_memory(size_t M, size_t rows) {
+size_t panel_product_memory(size_t M) {
   const size_t width = panel_width();
-  return rows * (kPanelDepth + 16 + (M + width - 1) / width * width);
+  return kPanelBlock * (kPanelDepth + 16 + (M + width - 1) / width * width);
 }
 
 void panel_product(const float* panels, size_t M, const LinearOutput& output, size_t begin,

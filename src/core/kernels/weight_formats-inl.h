@@ -27,9 +27,47 @@ constexpr size_t kWeightVectors =
     kWeightGroup / hwy::HWY_NAMESPACE::MaxLanes(WeightLanes());  // of a group
 using WeightGroupVecs = WeightVec[kWeightVectors];
 
+/// Groups whose scales are widened at once.
+constexpr size_t kScaleBlock = 16;
+
 /// A row of a matrix. load(g, out) gives its g-th whole group; what is left of I beyond those is for weight_at().
+/// enter(g, count) comes before the loads of groups g .. g + count - 1, count <= kScaleBlock. What lies kAhead bytes
+/// further on is fetched too, for products that are as fast as memory.
 template <WeightFormat kFormat>
 class WeightRow;
+
+constexpr size_t kAhead = 1024;
+
+HWY_INLINE void fetch_ahead(const void* begin, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 64)
+    __builtin_prefetch(static_cast<const char*>(begin) + kAhead + i);
+}
+
+/// bfloat16 scales of some groups in float32.
+class WidenedScales {
+ public:
+  HWY_INLINE void enter(const uint16_t* scales, size_t first, size_t count) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const WeightLanes d;
+    const hn::Rebind<uint32_t, WeightLanes> words;
+    const hn::Rebind<uint16_t, WeightLanes> halves;
+    const size_t lanes = hn::Lanes(d);
+    scales += first_ = first;
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const auto bits = hn::PromoteTo(words, hn::LoadU(halves, scales + i));
+      hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(bits)), d, values_ + i);
+    }
+    for (; i < count; ++i) values_[i] = from_bfloat16(scales[i]);
+  }
+  HWY_INLINE WeightVec operator[](size_t g) const {
+    return hwy::HWY_NAMESPACE::Set(WeightLanes(), values_[g - first_]);
+  }
+
+ private:
+  size_t first_;
+  alignas(64) float values_[kScaleBlock];
+};
 
 template <>
 class WeightRow<WeightFormat::kFloat32> {
@@ -40,10 +78,11 @@ class WeightRow<WeightFormat::kFloat32> {
   HWY_INLINE void load(size_t g, WeightGroupVecs& out) const {
     namespace hn = hwy::HWY_NAMESPACE;
     const WeightLanes d;
+    fetch_ahead(data_ + g * kWeightGroup, kWeightGroup * sizeof(float));
     DP_UNROLL_WEIGHTS for (size_t v = 0; v < kWeightVectors; ++v) out[v] =
         hn::LoadU(d, data_ + g * kWeightGroup + v * hn::Lanes(d));
   }
-  HWY_INLINE const void* address(size_t g) const { return data_ + g * kWeightGroup; }
+  HWY_INLINE void enter(size_t, size_t) const {}
 
  private:
   const float* data_;
@@ -60,12 +99,13 @@ class WeightRow<WeightFormat::kBFloat16> {
     const WeightLanes d;
     const hn::Rebind<uint32_t, WeightLanes> words;
     const hn::Rebind<uint16_t, WeightLanes> halves;
+    fetch_ahead(data_ + g * kWeightGroup, kWeightGroup * sizeof(uint16_t));
     DP_UNROLL_WEIGHTS for (size_t v = 0; v < kWeightVectors; ++v) {
       const auto bits = hn::LoadU(halves, data_ + g * kWeightGroup + v * hn::Lanes(d));
       out[v] = hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
     }
   }
-  HWY_INLINE const void* address(size_t g) const { return data_ + g * kWeightGroup; }
+  HWY_INLINE void enter(size_t, size_t) const {}
 
  private:
   const uint16_t* data_;
@@ -90,15 +130,19 @@ class WeightRow<WeightFormat::kInt8> {
   HWY_INLINE void load(size_t g, WeightGroupVecs& out) const {
     namespace hn = hwy::HWY_NAMESPACE;
     const WeightLanes d;
-    const WeightVec scale = hn::Set(d, from_bfloat16(scales_[g]));
+    const WeightVec scale = widened_[g];
     DP_UNROLL_WEIGHTS for (size_t v = 0; v < kWeightVectors; ++v) out[v] =
         scaled_bytes(data_ + g * kWeightGroup + v * hn::Lanes(d), scale);
   }
-  HWY_INLINE const void* address(size_t g) const { return data_ + g * kWeightGroup; }
+  HWY_INLINE void enter(size_t g, size_t count) {
+    fetch_ahead(data_ + g * kWeightGroup, count * kWeightGroup);
+    widened_.enter(scales_, g, count);
+  }
 
  private:
   const int8_t* data_;
   const uint16_t* scales_;
+  WidenedScales widened_;
 };
 
 template <>
@@ -112,7 +156,7 @@ class WeightRow<WeightFormat::kInt4> {
   HWY_INLINE void load(size_t g, WeightGroupVecs& out) const {
     namespace hn = hwy::HWY_NAMESPACE;
     const WeightLanes d;
-    const WeightVec scale = hn::Set(d, from_bfloat16(scales_[g]));
+    const WeightVec scale = widened_[g];
     const uint8_t* p = data_ + g * kWeightGroup / 2;
     if constexpr (kWeightVectors == 2) {  // 16 lanes: the levels are one vector
       const hn::Rebind<int32_t, WeightLanes> words;
@@ -131,7 +175,10 @@ class WeightRow<WeightFormat::kInt4> {
           scaled_bytes(values + v * hn::Lanes(d), scale);
     }
   }
-  HWY_INLINE const void* address(size_t g) const { return data_ + g * kWeightGroup / 2; }
+  HWY_INLINE void enter(size_t g, size_t count) {
+    fetch_ahead(data_ + g * kWeightGroup / 2, count * kWeightGroup / 2);
+    widened_.enter(scales_, g, count);
+  }
 
  private:
   static HWY_INLINE void decode(const uint8_t* p, int8_t* values) {
@@ -155,6 +202,7 @@ class WeightRow<WeightFormat::kInt4> {
 
   const uint8_t* data_;
   const uint16_t* scales_;
+  WidenedScales widened_;
 };
 
 }  // namespace dp::HWY_NAMESPACE
