@@ -1,12 +1,12 @@
 # Headers, libraries and a package for find_package(deltaproduct): targets deltaproduct::base,
-# ::kernels, ::algebra, ::text, ::io and, when libtorch was used, ::ops, ::dist, ::nn, ::infer,
+# ::kernels, ::algebra, ::text, ::io, ::runtime and, when libtorch was used, ::ops, ::dist, ::nn, ::infer,
 # ::tasks and ::train.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(DP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/deltaproduct)
-set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra dp_text dp_io)
-set(DP_INSTALL_FOLDERS core/base core/kernels core/algebra core/text core/io)
+set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra dp_text dp_io dp_runtime)
+set(DP_INSTALL_FOLDERS core/base core/kernels core/algebra core/text core/io core/runtime)
 if(DP_TORCH)
   list(APPEND DP_INSTALL_TARGETS dp_torch dp_ops dp_dist dp_nn dp_infer dp_tasks dp_train)
   list(APPEND DP_INSTALL_FOLDERS lab/ops lab/dist lab/nn lab/infer lab/tasks lab/train)

@@ -1,8 +1,7 @@
 // dp report: a page of charts about training runs or a compiled model, or runs exported for other programs.
 #include "report/report.h"
 
-#include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -1,55 +1,93 @@
 #include "base/executor.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace dp {
+namespace {
+
+constexpr int kSpins = 1000;  // of 40 to 140 cycles each
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
 
 struct ThreadPool::Shared {
   std::mutex mutex;
-  std::condition_variable work_arrived, work_done;
-  // One batch of tasks at a time; all of these are guarded by `mutex`.
-  const std::function<void(size_t)>* task = nullptr;
-  size_t num_tasks = 0, next = 0, unfinished = 0;
+  std::condition_variable batch_opened, workers_left;
+  // One batch of tasks at a time. `batch`, `working`, `error` and `stopping` are guarded by `mutex`.
+  std::optional<TaskRef> batch;  // none: closed to workers that come late
+  int working = 0;               // threads, beside the caller, that take tasks of the batch
   std::exception_ptr error;
   bool stopping = false;
+  size_t num_tasks = 0;           // changes only when no thread is working
+  std::atomic<size_t> next = 0;   // task to take
+  std::atomic<int> openings = 0;  // of batches so far, and of the end: what waiting threads watch
+  std::atomic<int> left = 0;      // how often `working` fell to 0: what the caller watches
+  int spins = 0;
   std::vector<std::thread> threads;
 
-  // Takes tasks of the current batch until none is left. Called and returns with `lock` held.
-  void drain(std::unique_lock<std::mutex>& lock) {
-    while (next < num_tasks) {
-      const size_t i = next++;
-      const auto& run_task = *task;
-      lock.unlock();
-      std::exception_ptr thrown;
+  // Takes tasks until none is left.
+  void drain(TaskRef task) {
+    for (size_t i = next.fetch_add(1); i < num_tasks; i = next.fetch_add(1)) {
       try {
-        run_task(i);
+        task(i);
       } catch (...) {
-        thrown = std::current_exception();
+        std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
       }
-      lock.lock();
-      if (thrown && !error) error = thrown;
-      if (--unfinished == 0) work_done.notify_all();
     }
   }
 
   void worker() {
-    std::unique_lock lock(mutex);
+    int seen = 0;
     while (true) {
-      work_arrived.wait(lock, [&] { return stopping || next < num_tasks; });
+      for (int i = 0; i < spins && openings.load(std::memory_order_relaxed) == seen; ++i)
+        pause_briefly();
+      std::unique_lock lock(mutex);
+      batch_opened.wait(lock, [&] { return openings.load() != seen; });
+      seen = openings.load();
       if (stopping) return;
-      drain(lock);
+      if (!batch) continue;
+      const TaskRef task = *batch;
+      ++working;
+      lock.unlock();
+      drain(task);
+      lock.lock();
+      if (--working > 0) continue;
+      ++left;
+      workers_left.notify_one();
     }
+  }
+
+  void open() {
+    ++openings;
+    batch_opened.notify_all();
   }
 };
 
 ThreadPool::ThreadPool(int num_threads) : shared_(std::make_unique<Shared>()) {
   if (num_threads < 1) throw std::invalid_argument("ThreadPool: num_threads must be at least 1");
+  // With more threads than cores, one that spins keeps another from working.
+  if (num_threads <= static_cast<int>(std::thread::hardware_concurrency()))
+    shared_->spins = kSpins;
   for (int i = 1; i < num_threads; ++i)
     shared_->threads.emplace_back([shared = shared_.get()] { shared->worker(); });
 }
@@ -58,25 +96,37 @@ ThreadPool::~ThreadPool() {
   {
     std::lock_guard lock(shared_->mutex);
     shared_->stopping = true;
+    shared_->open();
   }
-  shared_->work_arrived.notify_all();
   for (std::thread& thread : shared_->threads) thread.join();
 }
 
 int ThreadPool::num_threads() const { return static_cast<int>(shared_->threads.size()) + 1; }
 
-void ThreadPool::run(size_t num_tasks, const std::function<void(size_t)>& task) {
+void ThreadPool::run(size_t num_tasks, TaskRef task) {
+  Shared& shared = *shared_;
   if (num_tasks == 0) return;
-  std::unique_lock lock(shared_->mutex);
-  shared_->task = &task;
-  shared_->num_tasks = shared_->unfinished = num_tasks;
-  shared_->next = 0;
-  shared_->error = nullptr;
-  shared_->work_arrived.notify_all();
-  shared_->drain(lock);
-  shared_->work_done.wait(lock, [&] { return shared_->unfinished == 0; });
-  shared_->num_tasks = shared_->next = 0;
-  if (std::exception_ptr error = std::exchange(shared_->error, nullptr))
+  {
+    std::lock_guard lock(shared.mutex);
+    shared.num_tasks = num_tasks;
+    shared.next = 0;
+    if (num_tasks > 1) {
+      shared.batch = task;
+      shared.open();
+    }
+  }
+  shared.drain(task);
+  std::unique_lock lock(shared.mutex);
+  shared.batch.reset();
+  if (shared.working > 0) {
+    const int left = shared.left.load();
+    lock.unlock();
+    for (int i = 0; i < shared.spins && shared.left.load(std::memory_order_relaxed) == left; ++i)
+      pause_briefly();
+    lock.lock();
+    shared.workers_left.wait(lock, [&] { return shared.working == 0; });
+  }
+  if (std::exception_ptr error = std::exchange(shared.error, nullptr))
     std::rethrow_exception(error);
 }
 

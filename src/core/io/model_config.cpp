@@ -34,7 +34,7 @@ constexpr std::pair<const char*, const char*> kArchitectures[] = {
     {"gated_delta_product", "GatedDeltaProductForCausalLM"},
     {"delta_net", "DeltaNetForCausalLM"},
     {"gated_deltanet", "GatedDeltaNetForCausalLM"}};
-constexpr const char* kWeightTypes[] = {"float32", "bfloat16", "float16"};
+constexpr const char* kWeightTypes[] = {"float32", "bfloat16", "float16", "int8", "int4"};
 
 /// Takes fields out of a JSON object one by one; what is left over is nobody's.
 class Fields {

@@ -41,7 +41,7 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   std::optional<int64_t> bos_token_id = 1;
   std::vector<int64_t> eos_token_ids = {2};
-  std::string dtype = "float32";            // of the weights in the file: or bfloat16, float16
+  std::string dtype = "float32";            // of the matrices in the file: or bfloat16, float16, int8, int4
   std::string dtype_field = "torch_dtype";  // or "dtype", as newer files call it
 
   int64_t state_size = 16;            // of each channel of Mamba

@@ -119,9 +119,9 @@ TEST(ModelConfig, RefusesWrongFieldsByName) {
             "layers is not supported");
   EXPECT_EQ(error_of(with("hidden_act", "gelu")),
             "f.json: field 'hidden_act' is '\"gelu\"', expected \"swish\" or \"silu\"");
-  EXPECT_EQ(error_of(with("torch_dtype", "int8")),
-            "f.json: field 'torch_dtype' is '\"int8\"', expected \"float32\", \"bfloat16\" or "
-            "\"float16\"");
+  EXPECT_EQ(error_of(with("torch_dtype", "int2")),
+            "f.json: field 'torch_dtype' is '\"int2\"', expected \"float32\", \"bfloat16\", "
+            "\"float16\", \"int8\" or \"int4\"");
   EXPECT_EQ(error_of(with("eos_token_id", "end")),
             "f.json: field 'eos_token_id' is '\"end\"', expected a token or a list of tokens");
 }

@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "infer/sampler.h"
+#include "runtime/sampler.h"
 #include "infer/session.h"
 
 namespace dp {

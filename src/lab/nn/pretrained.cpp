@@ -15,13 +15,6 @@ namespace dp {
 namespace {
 namespace fs = std::filesystem;
 
-// Parameters that older checkpoints keep once per factor. Each factor has a query convolution too, of
-// which only the first is used.
-constexpr std::string_view kPerFactor[] = {"k_proj",   "v_proj",   "b_proj",
-                                           "k_conv1d", "v_conv1d", "q_conv1d"};
-
-bool is_query_conv(const std::string& name) { return name.find(".q_conv1d.") != std::string::npos; }
-
 at::Tensor find_tensor(const Checkpoint& checkpoint, const std::string& name,
                        int64_t num_householder, std::set<std::string>& used) {
   const std::vector<std::string> parts = legacy_names(name, num_householder);
@@ -56,21 +49,6 @@ at::ScalarType scalar_type(const std::string& dtype) {
 }
 
 }  // namespace
-
-std::vector<std::string> legacy_names(const std::string& name, int64_t num_householder) {
-  for (const std::string_view part : kPerFactor) {
-    const size_t begin = name.find(part), end = begin + part.size();
-    if (begin == std::string::npos || begin == 0 || name[begin - 1] != '.' || name[end] != '.')
-      continue;
-    std::vector<std::string> names;
-    for (int64_t j = 0; j < num_householder; ++j) {
-      names.push_back(name);
-      names.back().insert(end, c10::str("s.", j));
-    }
-    return names;
-  }
-  return {};
-}
 
 LanguageModel load_model(const fs::path& directory) {
   const at::NoGradGuard no_grad;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "io/legacy_names.h"
 #include "nn/language_model.h"
 
 namespace dp {
@@ -21,9 +22,5 @@ struct SaveOptions {
 /// Creates the directory if need be. Each file appears only when it is complete, config.json last.
 void save_model(const LanguageModel& model, const std::filesystem::path& directory,
                 const SaveOptions& options = {});
-
-/// The names under which the paper's own checkpoints keep parameter `name`, one per factor in the order
-/// of its rows; empty if it has the same name in both layouts.
-std::vector<std::string> legacy_names(const std::string& name, int64_t num_householder);
 
 }  // namespace dp

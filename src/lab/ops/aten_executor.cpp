@@ -17,7 +17,7 @@ int AtenExecutor::num_threads() const {
   return at::in_parallel_region() ? 1 : at::get_num_threads();
 }
 
-void AtenExecutor::run(size_t num_tasks, const std::function<void(size_t)>& task) {
+void AtenExecutor::run(size_t num_tasks, TaskRef task) {
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr error;  // the first; the other tasks still run

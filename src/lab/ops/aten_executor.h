@@ -8,7 +8,7 @@ namespace dp {
 class AtenExecutor final : public Executor {
  public:
   int num_threads() const override;
-  void run(size_t num_tasks, const std::function<void(size_t)>& task) override;
+  void run(size_t num_tasks, TaskRef task) override;
 };
 
 }  // namespace dp

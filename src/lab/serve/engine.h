@@ -12,7 +12,7 @@
 
 #include "infer/batch_decoder.h"
 #include "infer/prefix_cache.h"
-#include "infer/sampler.h"
+#include "runtime/sampler.h"
 #include "serve/histogram.h"
 
 namespace dp::serve {

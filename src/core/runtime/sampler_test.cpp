@@ -1,4 +1,4 @@
-#include "infer/sampler.h"
+#include "runtime/sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,113 @@
+#include "runtime/model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "runtime/delta_product_mixer.h"
+
+namespace dp::runtime {
+namespace {
+namespace fs = std::filesystem;
+
+// A config.json is not to be believed about sizes that no tensor confirms.
+constexpr double kMostStateBytes = 16e9;
+
+bool is_supported(const std::string& model_type) {
+  return model_type == "gated_deltaproduct" || model_type == "gated_delta_product" ||
+         model_type == "delta_net" || model_type == "gated_deltanet";
+}
+
+void check_state_size(const ModelConfig& c, const std::string& origin) {
+  const double heads = static_cast<double>(c.value_heads()) * static_cast<double>(c.head_dim) *
+                       static_cast<double>(c.value_head_dim());
+  const double channels = static_cast<double>(c.query_width() + c.key_width() + c.value_width());
+  const double taps = c.use_short_conv ? static_cast<double>(c.conv_size) : 0;
+  const double bytes =
+      (heads + taps * channels) * sizeof(float) * static_cast<double>(c.num_hidden_layers);
+  if (bytes > kMostStateBytes)
+    throw InputError(origin + ": the state of one sequence would take " +
+                     std::to_string(static_cast<int64_t>(bytes / 1e9)) + " GB, expected at most " +
+                     std::to_string(static_cast<int64_t>(kMostStateBytes / 1e9)));
+}
+
+std::unique_ptr<TokenMixer> make_mixer(const ModelConfig& config, const std::string& prefix,
+                                       WeightReader& weights) {
+  return std::make_unique<DeltaProductMixer>(config, prefix + "attn.", weights);
+}
+
+Block read_block(const ModelConfig& config, const std::string& prefix, WeightReader& weights) {
+  const int64_t D = config.hidden_size, width = config.mlp_width();
+  Block block;
+  block.mixer_norm = weights.floats(prefix + "attn_norm.weight", {D});
+  block.mixer = make_mixer(config, prefix, weights);
+  block.mlp_norm = weights.floats(prefix + "mlp_norm.weight", {D});
+  block.gate_proj = weights.matrix(prefix + "mlp.gate_proj.weight", width, D);
+  block.up_proj = weights.matrix(prefix + "mlp.up_proj.weight", width, D);
+  block.down_proj = weights.matrix(prefix + "mlp.down_proj.weight", D, width);
+  return block;
+}
+
+}  // namespace
+
+std::shared_ptr<const Model> Model::open(const fs::path& path) {
+  std::error_code error;
+  const fs::path folder = fs::is_regular_file(path, error) ? path.parent_path() : path;
+  ModelConfig config = read_model_config(folder);
+  return std::make_shared<const Model>(std::move(config), tensors_of(Checkpoint::open(path)));
+}
+
+std::shared_ptr<const Model> Model::from_arrays(const ModelConfig& config,
+                                                std::map<std::string, Array> arrays) {
+  const auto kept = std::make_shared<const std::map<std::string, Array>>(std::move(arrays));
+  NamedTensors tensors{"model", {}};
+  for (const auto& [name, array] : *kept) {
+    size_t size = 1;
+    for (const int64_t extent : array.shape) size *= static_cast<size_t>(extent);
+    if (size != array.values.size())
+      throw InputError("model: array " + quote(name) + " has " +
+                       std::to_string(array.values.size()) + " values, expected those of shape " +
+                       shape_text(array.shape));
+    tensors.tensors[name] = {name,      "model", DType::kF32, array.shape, {},
+                             std::as_bytes(std::span(array.values)), kept};
+  }
+  return std::make_shared<const Model>(config, std::move(tensors));
+}
+
+Model::Model(ModelConfig config, NamedTensors tensors) : config_(std::move(config)) {
+  check_model_config(config_, tensors.origin);
+  if (!is_supported(config_.model_type))
+    throw InputError(tensors.origin + ": model_type is " + quote(config_.model_type) +
+                     ", expected gated_deltaproduct, delta_net or gated_deltanet: other models run "
+                     "where they are trained");
+  check_state_size(config_, tensors.origin);
+  WeightReader weights(std::move(tensors), config_.num_householder);
+  embeddings_ = weights.matrix("model.embeddings.weight", config_.vocab_size, config_.hidden_size);
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i)
+    blocks_.push_back(read_block(config_, "model.layers." + std::to_string(i) + ".", weights));
+  norm_ = weights.floats("model.norm.weight", {config_.hidden_size});
+  if (config_.tie_word_embeddings) {
+    weights.ignore("lm_head.weight");
+    weights.ignore(scale_name("lm_head.weight"));
+  } else {
+    head_ = weights.matrix("lm_head.weight", config_.vocab_size, config_.hidden_size);
+  }
+  weights.finish();
+  fingerprint_ = weights.fingerprint();
+}
+
+State Model::new_state() const {
+  State state;
+  for (const Block& block : blocks_) state.layers.emplace_back(state_size(*block.mixer), 0.0f);
+  return state;
+}
+
+size_t Model::bytes_per_token() const {
+  size_t bytes = head().bytes();
+  for (const Block& block : blocks_)
+    bytes += block.mixer->matrix_bytes() + block.gate_proj.bytes() + block.up_proj.bytes() +
+             block.down_proj.bytes();
+  return bytes;
+}
+
+}  // namespace dp::runtime

@@ -1,0 +1,41 @@
+// Decoding one sequence: time and memory per token do not depend on what came before.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/runner.h"
+
+namespace dp::runtime {
+
+/// Tokens fed to a session one by one, in blocks or all at once give the same logits to rounding.
+class Session {
+ public:
+  /// The runner must outlive the session; sessions may share one.
+  explicit Session(Runner& runner);
+
+  /// Takes in any number of tokens, in blocks of bounded memory. Throws InputError for tokens outside the vocabulary,
+  /// before any is taken in.
+  void feed(std::span<const int64_t> tokens);
+  void feed(int64_t token) { feed(std::span(&token, 1)); }
+  /// Logits [vocab] of the token after those fed; empty before the first.
+  std::span<const float> logits() const { return logits_; }
+  int64_t tokens_seen() const { return state_.tokens_seen; }
+  const State& state() const { return state_; }
+
+  /// A session that goes on from here independently. Costs a copy of the state.
+  Session fork() const { return *this; }
+  /// Writes the state as a safetensors file, atomically.
+  void save(const std::filesystem::path& path) const;
+  /// Replaces the state by that of a file, made by save() with a model of the same weights. Throws InputError and
+  /// changes nothing if the file does not fit.
+  void restore(const std::filesystem::path& path);
+
+ private:
+  Runner* runner_;
+  State state_;
+  std::vector<float> logits_;
+};
+
+}  // namespace dp::runtime

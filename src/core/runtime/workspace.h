@@ -1,0 +1,60 @@
+// The memory and threads that layers work with. Memory grows to the largest batch so far and is then used again: a
+// step as large as one before it allocates nothing.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <vector>
+
+#include "kernels/linear.h"
+#include "runtime/weights.h"
+
+namespace dp::runtime {
+
+/// One per thread of control; layers use it one after another.
+class Workspace {
+ public:
+  explicit Workspace(Executor& executor) : executor_(&executor) {}
+
+  Executor& executor() const { return *executor_; }
+  /// Whose tasks take less time than waking a thread: they run on the calling one.
+  Executor& executor_for(size_t operations) {
+    constexpr size_t kSerial = 1 << 16;
+    return operations < kSerial ? serial_ : *executor_;
+  }
+
+  /// Arrays that no two uses at the same time may share.
+  enum Slot {
+    kResidual, kNormed, kFeatures, kGate, kUp, kActivated,          // of blocks
+    kQueryInput, kKeyInput, kValueInput, kQuery, kKey, kValue,      // of mixers
+    kBeta, kLogGate, kOutputGate, kHeads, kHeadsNormed, kQueryHeads, kKeyHeads,
+    kNumSlots
+  };
+  float* floats(Slot slot, size_t count) { return slots_[slot].floats(count); }
+
+  struct Product {
+    const Matrix* matrix;
+    float* y;  // [M,matrix->rows]
+    bool add = false;
+  };
+  /// All products with the same x [M,I] at once.
+  void multiply(const float* x, size_t M, std::initializer_list<Product> products) {
+    outputs_.clear();
+    size_t I = 0;
+    for (const Product& product : products) {
+      if (product.matrix == nullptr || product.matrix->rows == 0) continue;
+      I = product.matrix->columns;
+      product.matrix->list_products(product.y, product.add, outputs_);
+    }
+    linear(x, M, I, outputs_, linear_, *executor_);
+  }
+
+ private:
+  Executor* executor_;
+  SerialExecutor serial_;
+  std::array<AlignedBuffer, kNumSlots> slots_;
+  LinearScratch linear_;
+  std::vector<LinearOutput> outputs_;
+};
+
+}  // namespace dp::runtime
