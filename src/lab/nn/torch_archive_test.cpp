@@ -23,7 +23,7 @@ class TorchArchiveTest : public testing::Test {
   static void SetUpTestSuite() {
     folder_ = fs::path(testing::TempDir()) / ("torch_archive_" + std::to_string(getpid()));
     fs::create_directories(folder_);
-    const fs::path script = fs::path(__FILE__).replace_extension(".py");
+    const fs::path script = fs::path(DP_SOURCE_DIR) / "src/lab/nn/torch_archive_test.py";
     const std::string command =
         std::string(DP_PYTHON) + " -B '" + script.string() + "' '" + folder_.string() + "'";
     made_ = std::system(command.c_str()) == 0;

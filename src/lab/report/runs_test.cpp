@@ -95,7 +95,7 @@ TEST_F(RunsTest, RefusesFoldersWithoutRuns) {
   };
   EXPECT_NE(message("empty").find("found no training run in"), std::string::npos);
   EXPECT_NE(message("absent").find("is not a directory"), std::string::npos);
-  EXPECT_NE(message("broken").find("run.json: not valid JSON"), std::string::npos);
+  EXPECT_NE(message("broken").find("run.json: the file is not valid JSON"), std::string::npos);
 }
 
 TEST_F(RunsTest, CurvesHaveAtMost512PointsOfAPowerOfTwoSteps) {

@@ -43,7 +43,7 @@ std::string to_json(const RunConfig& config) {
 }
 
 RunConfig parse_run_config(const std::string& text, const std::string& file) {
-  ordered_json json = ordered_json(parse_json(text, file, "the settings of a run"));
+  ordered_json json = ordered_json(parse_json(text, file, "the file"));
   if (!json.is_object())
     throw InputError(file + ": expected a JSON object, the settings of a run");
   const ordered_json::json_pointer name("/task/name"), model("/model");
