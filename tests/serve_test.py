@@ -541,7 +541,11 @@ class Signals(Case):
                 socket.create_connection(("127.0.0.1", server.port)) as half:
             half.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\n{")
             server.stop()
-            self.assertEqual((silent.recv(10), half.recv(10)), (b"", b""))
+            for connection in (silent, half):
+                try:
+                    self.assertEqual(connection.recv(10), b"")
+                except ConnectionResetError:
+                    pass  # closed all the same: the kernel resets what had bytes that nobody read
 
     def test_idle_and_interrupted(self):
         server = self.serve()
