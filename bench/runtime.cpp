@@ -68,18 +68,18 @@ double read_bandwidth(size_t bytes, Executor& executor) {
   for (const size_t streams : {1, 4}) {
     const size_t length = kPiece / streams;
     best = std::min(best, best_time(7, [&] {
-      executor.run(memory.size() / kPiece, [&](size_t i) {
-        uint64_t sums[kLine] = {};
-        const uint64_t* p = memory.data() + i * kPiece;
-        for (size_t j = 0; j < length; j += kLine)
-          for (size_t s = 0; s < streams; ++s) {
-            __builtin_prefetch(p + s * length + j + 128);
-            for (size_t k = 0; k < kLine; ++k) sums[k] += p[s * length + j + k];
-          }
-        for (const uint64_t sum : sums)
-          if (sum == 1) sink = 1;
-      });
-    }));
+                      executor.run(memory.size() / kPiece, [&](size_t i) {
+                        uint64_t sums[kLine] = {};
+                        const uint64_t* p = memory.data() + i * kPiece;
+                        for (size_t j = 0; j < length; j += kLine)
+                          for (size_t s = 0; s < streams; ++s) {
+                            __builtin_prefetch(p + s * length + j + 128);
+                            for (size_t k = 0; k < kLine; ++k) sums[k] += p[s * length + j + k];
+                          }
+                        for (const uint64_t sum : sums)
+                          if (sum == 1) sink = 1;
+                      });
+                    }));
   }
   return static_cast<double>(bytes) / best;
 }
@@ -166,15 +166,16 @@ void bench_kernels(Executor& executor) {
     if (sgemm != nullptr) {
       const int m = static_cast<int>(M), o = O, k = I;
       peak = work / best_time(7, [&] {
-        sgemm(101, 111, 112, m, o, k, 1, x.data(), k, weights[0].floats.data(), k, 0, y.data(), o);
-      });
+               sgemm(101, 111, 112, m, o, k, 1, x.data(), k, weights[0].floats.data(), k, 0,
+                     y.data(), o);
+             });
     }
     std::printf("%5zu %6.1f", M, peak);
     for (const Weights& w : weights) {
       const LinearOutput output{w.matrix, y.data(), O, false};
       const double rate = work / best_time(7, [&] {
-        linear(x.data(), M, I, {&output, 1}, scratch, executor);
-      });
+                            linear(x.data(), M, I, {&output, 1}, scratch, executor);
+                          });
       std::printf("  %8.1f %5.2f", rate, peak > 0 ? rate / peak : 0);
     }
     std::printf("\n");
@@ -189,8 +190,8 @@ NamedTensors make_tensors(const ModelConfig& c, WeightFormat format, Executor& e
   const auto put = [&](const std::string& name, DType dtype, std::vector<int64_t> shape,
                        auto values) {
     auto kept = std::make_shared<const decltype(values)>(std::move(values));
-    tensors.tensors[name] = {name,  "model", dtype, std::move(shape), {},
-                             std::as_bytes(std::span(*kept)), kept};
+    tensors.tensors[name] = {
+        name, "model", dtype, std::move(shape), {}, std::as_bytes(std::span(*kept)), kept};
   };
   const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
     size_t size = 1;
@@ -288,15 +289,13 @@ void bench_decode(Executor& executor) {
 // All products of a forward pass of float32 layers with M rows, without anything between them.
 double time_of_products(const ModelConfig& c, size_t M, Executor& executor) {
   const auto D = static_cast<size_t>(c.hidden_size), width = static_cast<size_t>(c.mlp_width());
-  const auto qkv = static_cast<size_t>(c.query_width() + c.key_width() + c.value_width() +
-                                       c.num_householder * c.value_heads() +
-                                       (c.use_forget_gate ? c.value_heads() : 0) +
-                                       (c.use_output_gate ? c.output_width() : 0));
+  const auto qkv = static_cast<size_t>(
+      c.query_width() + c.key_width() + c.value_width() + c.num_householder * c.value_heads() +
+      (c.use_forget_gate ? c.value_heads() : 0) + (c.use_output_gate ? c.output_width() : 0));
   const auto heads = static_cast<size_t>(c.output_width());
   LinearScratch scratch;
   std::vector<std::pair<Weights, std::vector<float>>> products;
-  for (const auto& [rows, columns] :
-       {std::pair(qkv, D), {D, heads}, {2 * width, D}, {D, width}})
+  for (const auto& [rows, columns] : {std::pair(qkv, D), {D, heads}, {2 * width, D}, {D, width}})
     products.emplace_back(Weights(WeightFormat::kFloat32, rows, columns, 1, executor),
                           std::vector<float>(M * rows));
   const std::vector<float> x = random_weights(M * std::max({D, heads, width}), 1, 3);
@@ -316,8 +315,8 @@ void bench_prompt(Executor& executor) {
   const std::vector<int64_t> tokens(2048, 7);
   const double seconds = best_time(2, [&] { Session(runner).feed(tokens); });
   const double products = 4 * time_of_products(config, Runner::kBlock, executor);
-  std::printf("340M, prompt of 2048 tokens: %.2f s; its products alone %.2f s, ratio %.2f\n", seconds,
-              products, seconds / products);
+  std::printf("340M, prompt of 2048 tokens: %.2f s; its products alone %.2f s, ratio %.2f\n",
+              seconds, products, seconds / products);
 }
 
 // From a directory, whose files are in the page cache, to the logits after one token.
@@ -327,7 +326,8 @@ void bench_start(Executor& executor) {
   {
     const NamedTensors tensors = make_tensors(config_340m(), WeightFormat::kFloat32, executor);
     std::vector<TensorEntry> entries;
-    for (const auto& [name, t] : tensors.tensors) entries.push_back({name, t.dtype, t.shape, t.data});
+    for (const auto& [name, t] : tensors.tensors)
+      entries.push_back({name, t.dtype, t.shape, t.data});
     write_checkpoint(folder, entries);
     std::ofstream(folder / "config.json") << to_json(config_340m());
   }

@@ -86,8 +86,7 @@ struct ThreadPool::Shared {
 ThreadPool::ThreadPool(int num_threads) : shared_(std::make_unique<Shared>()) {
   if (num_threads < 1) throw std::invalid_argument("ThreadPool: num_threads must be at least 1");
   // With more threads than cores, one that spins keeps another from working.
-  if (num_threads <= static_cast<int>(std::thread::hardware_concurrency()))
-    shared_->spins = kSpins;
+  if (num_threads <= static_cast<int>(std::thread::hardware_concurrency())) shared_->spins = kSpins;
   for (int i = 1; i < num_threads; ++i)
     shared_->threads.emplace_back([shared = shared_.get()] { shared->worker(); });
 }

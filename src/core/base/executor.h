@@ -13,8 +13,8 @@ namespace dp {
 class TaskRef {
  public:
   template <class F>
-    requires(!std::same_as<std::remove_cvref_t<F>, TaskRef> && std::invocable<F&, size_t>)
-  TaskRef(F&& task)  // implicit: calls take lambdas
+  requires(!std::same_as<std::remove_cvref_t<F>, TaskRef> && std::invocable<F&, size_t>)
+      TaskRef(F&& task)  // implicit: calls take lambdas
       : task_(const_cast<void*>(static_cast<const void*>(std::addressof(task)))),
         call_([](void* object, size_t i) {
           (*static_cast<std::remove_reference_t<F>*>(object))(i);

@@ -74,8 +74,7 @@ HWY_INLINE void dot_all(const float* x, size_t M, const LinearOutput& out, size_
 template <WeightFormat kFormat, size_t kR>
 void dot_streams(const float* x, size_t M, const LinearOutput& out, size_t begin, size_t end) {
   const size_t gap = (end - begin) / kR;
-  for (size_t row = begin; row < begin + gap; ++row)
-    dot_all<kFormat, kR>(x, M, out, row, gap);
+  for (size_t row = begin; row < begin + gap; ++row) dot_all<kFormat, kR>(x, M, out, row, gap);
   for (size_t row = begin + kR * gap; row < end; ++row) dot_all<kFormat, 1>(x, M, out, row, 0);
 }
 

@@ -62,8 +62,7 @@ void many_rows(const float* x, size_t M, size_t I, std::span<const LinearOutput>
       outputs, [&](const WeightMatrix&) { return per_task; }, executor,
       [&](const LinearOutput& output, size_t begin, size_t end) {
         static thread_local AlignedBuffer memory;
-        panel_product(panels, M, output, begin, end,
-                      memory.floats(panel_product_memory(M)));
+        panel_product(panels, M, output, begin, end, memory.floats(panel_product_memory(M)));
       });
 }
 

@@ -65,14 +65,14 @@ TEST_P(LinearOnEveryTarget, MatchesDoublePrecision) {
   SerialExecutor serial;
   for (const WeightFormat format : kEveryFormat)
     for (const size_t M : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 33, 50, 64})
-      for (const auto& [I, sizes] : std::vector<std::pair<size_t, std::vector<size_t>>>{
-               {1, {1}},
-               {3, {5, 2}},
-               {32, {9}},
-               {100, {7, 1, 13}},
-               {257, {12}},
-               {300, {33}},
-               {513, {4}}}) {
+      for (const auto& [I, sizes] :
+           std::vector<std::pair<size_t, std::vector<size_t>>>{{1, {1}},
+                                                               {3, {5, 2}},
+                                                               {32, {9}},
+                                                               {100, {7, 1, 13}},
+                                                               {257, {12}},
+                                                               {300, {33}},
+                                                               {513, {4}}}) {
         SCOPED_TRACE(testing::Message() << format_name(format) << " M=" << M << " I=" << I);
         const Problem problem(format, M, I, sizes);
         problem.expect_correct(problem.run(serial), false);

@@ -49,8 +49,7 @@ void pack_panel_target(const float* x, size_t M, size_t I, size_t p, float* pane
   size_t r = 0;
   const size_t first = p * kPanelRows, rows = std::min(kPanelRows, M - first);
   if constexpr (kPanelRows % 4 == 0)
-    for (; r + 4 <= rows; r += 4)
-      transpose_4(x + (first + r) * I, I, I, panel + r, kPanelRows);
+    for (; r + 4 <= rows; r += 4) transpose_4(x + (first + r) * I, I, I, panel + r, kPanelRows);
   for (; r < rows; ++r)
     for (size_t i = 0; i < I; ++i) panel[i * kPanelRows + r] = x[(first + r) * I + i];
   for (; r < kPanelRows; ++r)
@@ -175,7 +174,8 @@ void multiply_panel(const float* panel, const float* weights, size_t count, size
 void put_sums(const float* sums, size_t count, size_t rows, const LinearOutput& out, float* y) {
   size_t o = 0;
   if (!out.add)
-    for (; o + 4 <= count; o += 4) transpose_4(sums + o * kPanelRows, kPanelRows, rows, y + o, out.stride);
+    for (; o + 4 <= count; o += 4)
+      transpose_4(sums + o * kPanelRows, kPanelRows, rows, y + o, out.stride);
   for (size_t m = 0; m < rows; ++m)
     for (size_t j = o; j < count; ++j) {
       float& to = y[m * out.stride + j];
@@ -193,8 +193,9 @@ void multiply_block(const float* panels, size_t M, const LinearOutput& out, size
     const size_t depth = std::min(kPanelDepth, I - i);
     widen_block(w, begin, end, i, depth, weights);
     ComingWeights coming =
-        i + kPanelDepth < I ? ComingWeights(w, begin, count, i + kPanelDepth)
-                            : ComingWeights(w, end, count, 0);  // if the next block is for this thread
+        i + kPanelDepth < I
+            ? ComingWeights(w, begin, count, i + kPanelDepth)
+            : ComingWeights(w, end, count, 0);  // if the next block is for this thread
     for (size_t p = 0; p < num_panels; ++p) {
       const float* panel = panels + (p * I + i) * kPanelRows;
       float* panel_sums = sums + p * count * kPanelRows;

@@ -53,9 +53,8 @@ void short_conv_step_target(const ShortConvStep& conv, const float* x, float* hi
     std::memcpy(history + (conv.W - 1) * conv.C, x, conv.C * sizeof(float));
     convolve_and_activate(conv, history, y);
   } else {
-    for_vectors(conv.C, [&](auto d, size_t c) HWY_ATTR {
-      hn::StoreU(silu(d, hn::LoadU(d, x + c)), d, y + c);
-    });
+    for_vectors(conv.C, [&](auto d, size_t c)
+                            HWY_ATTR { hn::StoreU(silu(d, hn::LoadU(d, x + c)), d, y + c); });
   }
   for (size_t c = 0; conv.head_size > 0 && c < conv.C; c += conv.head_size)
     normalise(y + c, conv.head_size);

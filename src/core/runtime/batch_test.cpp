@@ -96,7 +96,8 @@ TEST(Batch, AStateCopiedOutGoesOnAlone) {
   other.join(batch.state(1));
   const std::span<const float> both = batch.step(std::vector<int64_t>{1, 2});
   const std::vector<float> want(both.begin() + static_cast<ptrdiff_t>(both.size() / 2), both.end());
-  EXPECT_LT(distance(other.step(std::vector<int64_t>{2}), std::span<const float>(want)), kLogitTolerance);
+  EXPECT_LT(distance(other.step(std::vector<int64_t>{2}), std::span<const float>(want)),
+            kLogitTolerance);
 }
 
 TEST(Batch, WantsATokenForEachRow) {

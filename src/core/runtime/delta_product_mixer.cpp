@@ -74,10 +74,9 @@ DeltaProductMixer::DeltaProductMixer(const ModelConfig& config, const std::strin
     for (const auto& [name, stream] :
          {std::pair("q_conv1d", &q_), {"k_conv1d", &k_}, {"v_conv1d", &v_}}) {
       const auto channels = static_cast<int64_t>(stream->channels);
-      stream->weight = weights.floats(prefix + name + ".weight",
-                                      {channels, 1, static_cast<int64_t>(W_)});
-      if (config.conv_bias)
-        stream->bias = weights.floats(prefix + name + ".bias", {channels});
+      stream->weight =
+          weights.floats(prefix + name + ".weight", {channels, 1, static_cast<int64_t>(W_)});
+      if (config.conv_bias) stream->bias = weights.floats(prefix + name + ".bias", {channels});
       stream->taps.resize(stream->weight.size());
       for (size_t c = 0; c < stream->channels; ++c)
         for (size_t w = 0; w < W_; ++w)

@@ -44,7 +44,8 @@ class Golden {
       segments.push_back({std::span(tokens).subspan(b * T, T), &states[b]});
     std::vector<std::vector<float>> residuals;
     const std::span<const float> features = runner_.features(segments, &residuals);
-    residuals.back().assign(features.begin(), features.end());  // the reference has it after the norm
+    residuals.back().assign(features.begin(),
+                            features.end());  // the reference has it after the norm
     compare("logits", logits(features), kLogitTolerance);
     for (size_t i = 0; i < residuals.size(); ++i)
       compare("hidden." + std::to_string(i), residuals[i], kLogitTolerance);
@@ -62,9 +63,9 @@ class Golden {
     }
     compare("prompt_logits", all, kLogitTolerance);
     for (const StatePart& part : runner_.model().blocks()[0].mixer->state_parts()) {
-      std::vector<float> values(state.layers[0].begin() + static_cast<ptrdiff_t>(part.offset),
-                                state.layers[0].begin() +
-                                    static_cast<ptrdiff_t>(part.offset + part.size));
+      std::vector<float> values(
+          state.layers[0].begin() + static_cast<ptrdiff_t>(part.offset),
+          state.layers[0].begin() + static_cast<ptrdiff_t>(part.offset + part.size));
       if (part.name == "recurrent") {
         compare("state0", values, kStateTolerance);
       } else if (const std::string name = "conv0_" + part.name.substr(5); expected_.find(name)) {

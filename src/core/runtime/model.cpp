@@ -68,8 +68,8 @@ std::shared_ptr<const Model> Model::from_arrays(const ModelConfig& config,
       throw InputError("model: array " + quote(name) + " has " +
                        std::to_string(array.values.size()) + " values, expected those of shape " +
                        shape_text(array.shape));
-    tensors.tensors[name] = {name,      "model", DType::kF32, array.shape, {},
-                             std::as_bytes(std::span(array.values)), kept};
+    tensors.tensors[name] = {
+        name, "model", DType::kF32, array.shape, {}, std::as_bytes(std::span(array.values)), kept};
   }
   return std::make_shared<const Model>(config, std::move(tensors));
 }

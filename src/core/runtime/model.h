@@ -16,7 +16,8 @@ namespace dp::runtime {
 /// What the whole model carries from token to token for one sequence; its size does not depend on what came before.
 /// A copy goes on independently.
 struct State {
-  std::vector<std::vector<float>> layers;  // one array per layer: the parts of TokenMixer::state_parts(), end to end
+  std::vector<std::vector<float>>
+      layers;  // one array per layer: the parts of TokenMixer::state_parts(), end to end
   int64_t tokens_seen = 0;
 
   size_t bytes() const {

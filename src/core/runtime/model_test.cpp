@@ -61,7 +61,8 @@ TEST(Model, SequencesTogetherAreAsAlone) {
       seen.emplace_back(tokens.begin(), tokens.begin() + before);
       next.emplace_back(tokens.begin() + before, tokens.end());
     }
-    std::vector<State> states(seen.size(), runner.model().new_state());
+    std::vector<State> states(seen.size());
+    states[0] = runner.model().new_state();  // as good as an empty one
     std::vector<Segment> segments;
     size_t M = 0;
     for (size_t i = 0; i < seen.size(); ++i) {
@@ -195,7 +196,10 @@ TEST_F(ModelFiles, NamesTheTensorThatIsWrong) {
   const std::string name = "model.layers.1.attn.o_proj.weight";
   try_arrays([&](Arrays& arrays) { arrays.erase(name); });
   expect_error("has no tensor '" + name + "'");
-  try_arrays([&](Arrays& arrays) { arrays[name].shape = {240, 1}; arrays[name].values.resize(240); });
+  try_arrays([&](Arrays& arrays) {
+    arrays[name].shape = {240, 1};
+    arrays[name].values.resize(240);
+  });
   expect_error("tensor '" + name + "' has shape [240, 1], expected [20, ");
   expect_error("from config.json");
   try_arrays([&](Arrays& arrays) { arrays["model.extra"] = {{1}, {0}}; });

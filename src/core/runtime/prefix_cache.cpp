@@ -33,8 +33,7 @@ PrefixCache::Found PrefixCache::find(std::span<const int64_t> tokens) {
 
 void PrefixCache::keep(std::span<const int64_t> tokens, const State& state,
                        std::span<const float> features) {
-  const size_t bytes =
-      state.bytes() + features.size_bytes() + tokens.size_bytes() + sizeof(Entry);
+  const size_t bytes = state.bytes() + features.size_bytes() + tokens.size_bytes() + sizeof(Entry);
   if (bytes > most_bytes_ || tokens.empty()) return;
   uint64_t hash = 0;
   for (const int64_t token : tokens) hash = chain(hash, token);

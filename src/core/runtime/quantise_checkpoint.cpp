@@ -36,7 +36,8 @@ class Output {
       return;
     }
     floats_.push_back(to_floats(tensor));
-    entries.push_back({tensor.name, DType::kF32, tensor.shape, std::as_bytes(std::span(floats_.back()))});
+    entries.push_back(
+        {tensor.name, DType::kF32, tensor.shape, std::as_bytes(std::span(floats_.back()))});
   }
 
   void add(const std::string& name, WeightFormat format, int64_t rows, int64_t columns,
@@ -46,10 +47,12 @@ class Output {
     const WeightMatrix m =
         q.matrix(format, static_cast<size_t>(rows), static_cast<size_t>(columns));
     const bool is_int8 = format == WeightFormat::kInt8;
-    entries.push_back({name, is_int8 ? DType::kI8 : DType::kU8,
+    entries.push_back({name,
+                       is_int8 ? DType::kI8 : DType::kU8,
                        {rows, static_cast<int64_t>(m.row_bytes())},
                        std::as_bytes(std::span(q.codes))});
-    entries.push_back({scale_name(name), DType::kBF16,
+    entries.push_back({scale_name(name),
+                       DType::kBF16,
                        {rows, static_cast<int64_t>(m.groups())},
                        std::as_bytes(std::span(q.scales))});
   }

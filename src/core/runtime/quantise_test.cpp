@@ -131,14 +131,14 @@ TEST_F(QuantisedModels, ComputeWithTheWeightsTheyStandFor) {
         quantise_checkpoint(from, to, format, serial_);
         EXPECT_EQ(Model::open(to)->config().dtype, format == WeightFormat::kInt8 ? "int8" : "int4");
         const std::vector<int64_t> tokens = random_tokens(config, 20);
-        const std::vector<double> want =
-            reference_logits(config, widened(arrays, format), tokens);
+        const std::vector<double> want = reference_logits(config, widened(arrays, format), tokens);
         Runner runner(Model::open(to), serial_);
         for (const size_t block : {1, 6, 20}) {
           Session session(runner);
           for (size_t i = 0; i < tokens.size(); i += block)
             session.feed(std::span(tokens).subspan(i, std::min(block, tokens.size() - i)));
-          EXPECT_LT(distance(session.logits(), std::span(want).last(session.logits().size())), kLogitTolerance);
+          EXPECT_LT(distance(session.logits(), std::span(want).last(session.logits().size())),
+                    kLogitTolerance);
         }
       }
 }
@@ -179,8 +179,9 @@ TEST_F(QuantisedModels, MissingOrWrongScalesAreNamed) {
     return "no error";
   };
   EXPECT_EQ(error_after([](TensorEntry&) { return true; }), "no error");
-  EXPECT_NE(error_after([&](TensorEntry& e) { return e.name != name + "_scale"; })
-                .find("has no tensor '" + name + "_scale'"),
+  EXPECT_NE(error_after([&](TensorEntry& e) {
+              return e.name != name + "_scale";
+            }).find("has no tensor '" + name + "_scale'"),
             std::string::npos);
   EXPECT_NE(error_after([&](TensorEntry& e) {
               if (e.name == name + "_scale") std::swap(e.shape[0], e.shape[1]);

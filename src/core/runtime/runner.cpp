@@ -25,6 +25,8 @@ std::span<const float> Runner::features(std::span<const Segment> segments,
     M += segment.tokens.size();
   }
   if (M == 0) return {};
+  for (const Segment& segment : segments)
+    if (segment.state->layers.empty()) *segment.state = model_->new_state();
   const auto D = static_cast<size_t>(model_->config().hidden_size);
   float* x = work_.floats(Workspace::kResidual, M * D);
   embed(segments, x);

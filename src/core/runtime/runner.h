@@ -13,7 +13,7 @@ namespace dp::runtime {
 /// Tokens that continue a sequence, at least one, and the state that they go on from and leave behind.
 struct Segment {
   std::span<const int64_t> tokens;
-  State* state = nullptr;  // from Model::new_state(); each in one segment only
+  State* state = nullptr;  // of this model, or empty for the beginning; each in one segment only
 };
 
 /// A model, threads, and the memory they work with. For one thread of control at a time. The bits of its results do

@@ -46,7 +46,8 @@ TEST_F(Sessions, APromptLongerThanItsBlocksIsTheSame) {
   session.feed(tokens);
   EXPECT_EQ(session.tokens_seen(), static_cast<int64_t>(tokens.size()));
   const std::vector<double> want = reference_logits(config, random_arrays(config), tokens);
-  EXPECT_LT(distance(session.logits(), std::span(want).last(session.logits().size())), kLogitTolerance);
+  EXPECT_LT(distance(session.logits(), std::span(want).last(session.logits().size())),
+            kLogitTolerance);
 }
 
 TEST_F(Sessions, AForkGoesItsOwnWay) {

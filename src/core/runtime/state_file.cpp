@@ -70,10 +70,8 @@ void write_state(const std::filesystem::path& path, const Model& model, const St
           {entry_name(i, part.name), DType::kF32, stored_shape(part),
            std::as_bytes(std::span(state.layers[i]).subspan(part.offset, part.size))});
   if (!logits.empty())
-    entries.push_back({"logits",
-                       DType::kF32,
-                       {static_cast<int64_t>(logits.size())},
-                       std::as_bytes(logits)});
+    entries.push_back(
+        {"logits", DType::kF32, {static_cast<int64_t>(logits.size())}, std::as_bytes(logits)});
   write_safetensors(path, std::move(entries),
                     {{"format", kFormat},
                      {"tokens_seen", std::to_string(state.tokens_seen)},

@@ -93,7 +93,7 @@ class Reference {
 
  private:
   struct Layer {
-    Doubles state;                                     // [Hv,K,V]
+    Doubles state;                                      // [Hv,K,V]
     std::map<std::string, std::deque<Doubles>> inputs;  // of each convolution, latest last
   };
 
@@ -301,9 +301,9 @@ void write_model(const std::filesystem::path& directory, ModelConfig config, con
       std::vector<float> other(size, 1e9f);
       const bool unused = is_query_conv(name) && j > 0;
       const size_t begin = is_query_conv(name) ? 0 : j * size;
-      stored.add(parts[j], shape,
-                 unused ? std::span<const float>(other)
-                        : std::span(array.values).subspan(begin, size));
+      stored.add(
+          parts[j], shape,
+          unused ? std::span<const float>(other) : std::span(array.values).subspan(begin, size));
     }
   }
   config.legacy_layout = options.legacy;

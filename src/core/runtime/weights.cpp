@@ -35,8 +35,7 @@ const void* place(const StoredTensor& tensor, Matrix& matrix) {
 
 std::string shape_text(std::span<const int64_t> shape) {
   std::string text = "[";
-  for (const int64_t extent : shape)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  for (const int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
   return text + "]";
 }
 
@@ -90,8 +89,8 @@ const StoredTensor& WeightReader::find(const std::string& name) {
 // The tensors that together are a parameter: itself, or one per factor in the older layout.
 std::vector<std::string> WeightReader::parts_of(const std::string& name) const {
   std::vector<std::string> parts = legacy_names(name, num_householder_);
-  const bool legacy = !tensors_.tensors.contains(name) && !parts.empty() &&
-                      tensors_.tensors.contains(parts[0]);
+  const bool legacy =
+      !tensors_.tensors.contains(name) && !parts.empty() && tensors_.tensors.contains(parts[0]);
   return legacy ? parts : std::vector<std::string>{name};
 }
 
@@ -116,8 +115,8 @@ void WeightReader::attach_scales(const std::string& name, WeightMatrix& part, Ma
 WeightMatrix WeightReader::mapped(const std::string& name, int64_t rows, int64_t columns,
                                   Matrix& matrix) {
   const StoredTensor& tensor = find(name);
-  WeightMatrix part{WeightFormat::kFloat32, static_cast<size_t>(rows),
-                    static_cast<size_t>(columns), nullptr, nullptr};
+  WeightMatrix part{WeightFormat::kFloat32, static_cast<size_t>(rows), static_cast<size_t>(columns),
+                    nullptr, nullptr};
   const bool is_int4 = tensor.dtype == DType::kU8, is_int8 = tensor.dtype == DType::kI8;
   if (is_int4) part.format = WeightFormat::kInt4;
   if (is_int8) part.format = WeightFormat::kInt8;

@@ -25,9 +25,25 @@ class Workspace {
 
   /// Arrays that no two uses at the same time may share.
   enum Slot {
-    kResidual, kNormed, kFeatures, kGate, kUp, kActivated,          // of blocks
-    kQueryInput, kKeyInput, kValueInput, kQuery, kKey, kValue,      // of mixers
-    kBeta, kLogGate, kOutputGate, kHeads, kHeadsNormed, kQueryHeads, kKeyHeads,
+    kResidual,
+    kNormed,
+    kFeatures,
+    kGate,
+    kUp,
+    kActivated,  // of blocks
+    kQueryInput,
+    kKeyInput,
+    kValueInput,
+    kQuery,
+    kKey,
+    kValue,  // of mixers
+    kBeta,
+    kLogGate,
+    kOutputGate,
+    kHeads,
+    kHeadsNormed,
+    kQueryHeads,
+    kKeyHeads,
     kNumSlots
   };
   float* floats(Slot slot, size_t count) { return slots_[slot].floats(count); }
