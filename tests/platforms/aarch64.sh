@@ -8,7 +8,7 @@ source tests/platforms/figures.sh
 
 install_packages() {
   export DEBIAN_FRONTEND=noninteractive
-  local tools=(cmake ninja-build ccache python3 nlohmann-json3-dev libboost-dev gap-core g++-aarch64-linux-gnu qemu-user)
+  local tools=(cmake ninja-build ccache python3 nlohmann-json3-dev libcli11-dev libboost-dev gap-core g++-aarch64-linux-gnu qemu-user)
   [[ $compiler != clang ]] || tools+=(clang)
   dpkg --add-architecture arm64 && apt-get update -q &&
     apt-get install -qy --no-install-recommends "${tools[@]}" \
@@ -34,5 +34,5 @@ targets=$(qemu-aarch64 -cpu max build/aarch64/src/core/kernels/kernels_test --gt
 [[ $compiler == clang ]] && with="clang $(clang++ -dumpversion)" || with="gcc $(aarch64-linux-gnu-g++ -dumpfullversion)"
 echo "aarch64: $with, Highway $(version libhwy-dev:arm64) with ${targets% }, no libtorch:" \
   "built in $(span $((middle - start))), tests $(result "$test") in $(span $((end - middle))):" \
-  "$(python3 tests/platforms/summary.py build/aarch64/Testing/Temporary/LastTest.log)"
+  "$(python3 tests/summary.py --line build/aarch64/Testing/Temporary/LastTest.log)"
 exit "$test"

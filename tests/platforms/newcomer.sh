@@ -21,5 +21,5 @@ end=$(clock)
 [[ $compiler == clang ]] && with="clang $(clang++ -dumpversion)" || with="gcc $(g++ -dumpfullversion)"
 echo "$name: $with, libtorch $(version libtorch-dev), Highway $(version libhwy-dev), Python $(version python3):" \
   "demo $(result "$demo") in $(span $((middle - start))), tests $(result "$test") in $(span $((end - middle))):" \
-  "$(python3 tests/platforms/summary.py build/release/Testing/Temporary/LastTest.log)"
+  "$(python3 tests/summary.py --line build/release/Testing/Temporary/LastTest.log)"
 ((demo == 0 && test == 0))

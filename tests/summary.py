@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""One line from ctest's log: how many tests ran, which were skipped, and why. summary.py LastTest.log"""
+"""From ctest's log: how many tests and cases ran, which were skipped, and why. summary.py [--line] LastTest.log"""
 import pathlib
 import re
 import sys
 
 
 def main():
-    path = pathlib.Path(sys.argv[1])
+    path = pathlib.Path(sys.argv[-1])
     if not path.exists():
         print("no test was run")
         return
@@ -26,7 +26,11 @@ def main():
             reasons = ["no reason given"] * sum(map(int, counts))
         skipped += [f"{name}: {reason}" for reason in reasons]
     print(f"{len(entries)} tests of {cases} cases, {len(failed)} failed{': ' * bool(failed)}{', '.join(failed)}, "
-          f"{len(skipped)} cases skipped{' (' * bool(skipped)}{'; '.join(skipped)}{')' * bool(skipped)}")
+          f"{len(skipped)} cases skipped", end="")
+    if "--line" in sys.argv:
+        print(f" ({'; '.join(skipped)})" if skipped else "")
+    else:
+        print(":" if skipped else "", *(f"  {reason}" for reason in skipped), sep="\n" if skipped else "")
 
 
 main()
