@@ -5,7 +5,8 @@ function(dp_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${DP_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
-# What takes no time to run is compiled for speed of compilation; -Og sees uninitialised variables in torch's headers.
+# Tests and command lines, which take no time to run, are compiled for speed of compilation, libraries never. -Og sees
+# uninitialised variables in torch's headers.
 set(dp_quick_to_compile $<$<CONFIG:Release>:-Og> $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
 # GCC 13 and later refuse a precompiled header made with -O2 under -Og unless these, which -O2 implies on x86, are on.
 include(CheckCXXCompilerFlag)
@@ -17,10 +18,9 @@ endif()
 # dp_library(NAME SOURCES ... PUBLIC ... PRIVATE ...): the static library dp_NAME of folder src/core/NAME or
 # src/lab/NAME, known to others as deltaproduct::NAME. Includes are relative to the storey, src/core or src/lab, and
 # only those of the libraries it links are found. TYPE SHARED makes it a shared one; TORCH_HEADERS has
-# its files use the precompiled ones (cmake/Torch.cmake) and compiles them together; TOGETHER does the latter alone;
-# NO_LOOPS says that nothing in it takes long.
+# its files use the precompiled ones (cmake/Torch.cmake) and compiles them together; TOGETHER does the latter alone.
 function(dp_library name)
-  cmake_parse_arguments(ARG "TORCH_HEADERS;TOGETHER;NO_LOOPS" "TYPE" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH_HEADERS;TOGETHER" "TYPE" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   if(NOT ARG_TYPE)
     set(ARG_TYPE STATIC)
   endif()
@@ -39,9 +39,6 @@ function(dp_library name)
   endif()
   if(ARG_TORCH_HEADERS OR ARG_TOGETHER)
     dp_compile_together(dp_${name})
-  endif()
-  if(ARG_NO_LOOPS)
-    target_compile_options(dp_${name} PRIVATE ${dp_quick_to_compile})
   endif()
 endfunction()
 

@@ -1,23 +1,30 @@
-# Headers, libraries and a package for find_package(deltaproduct): targets deltaproduct::base,
-# ::kernels, ::algebra, ::text, ::io, ::runtime and, when libtorch was used, ::ops, ::dist, ::nn, ::infer,
-# ::tasks and ::train.
+# Headers, libraries, the licence, and packages for find_package(deltaproduct) and pkg-config: targets deltaproduct::base,
+# ::kernels, ::algebra, ::text, ::io, ::runtime, ::theory and, when libtorch was used, ::ops, ::dist, ::nn, ::infer, ::tasks and
+# ::train. The first seven need no libtorch, and find_package(deltaproduct COMPONENTS kernels) does not look for it.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(DP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/deltaproduct)
-set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra dp_text dp_io dp_runtime)
-set(DP_INSTALL_FOLDERS core/base core/kernels core/algebra core/text core/io core/runtime)
+set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra dp_text dp_io dp_runtime dp_theory)
+set(DP_INSTALL_TORCH_TARGETS)
+set(DP_INSTALL_FOLDERS core/base core/kernels core/algebra core/text core/io core/runtime core/theory)
 if(DP_TORCH)
-  list(APPEND DP_INSTALL_TARGETS dp_torch dp_ops dp_dist dp_nn dp_infer dp_tasks dp_train)
+  list(APPEND DP_INSTALL_TORCH_TARGETS dp_torch dp_ops dp_dist dp_nn dp_infer dp_tasks dp_train)
   list(APPEND DP_INSTALL_FOLDERS lab/ops lab/dist lab/nn lab/infer lab/tasks lab/train)
   file(RELATIVE_PATH DP_LIBRARIES_FROM_PROGRAM /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-  set_target_properties(dp PROPERTIES INSTALL_RPATH
+  set_target_properties(dp-lab PROPERTIES INSTALL_RPATH
     "$ORIGIN/${DP_LIBRARIES_FROM_PROGRAM};${DP_OPENBLAS_DIR}")
-  install(TARGETS dp dp-train-sentencepiece RUNTIME)
+  install(TARGETS dp dp-lab dp-train-sentencepiece RUNTIME)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs DESTINATION ${CMAKE_INSTALL_DATADIR}/deltaproduct)
 endif()
 
 install(TARGETS ${DP_INSTALL_TARGETS} EXPORT deltaproduct)
+if(DP_INSTALL_TORCH_TARGETS)
+  install(TARGETS ${DP_INSTALL_TORCH_TARGETS} EXPORT deltaproduct-torch)
+  install(EXPORT deltaproduct-torch NAMESPACE deltaproduct:: FILE deltaproduct-torch-targets.cmake
+          DESTINATION ${DP_PACKAGE_DIR})
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 foreach(folder IN LISTS DP_INSTALL_FOLDERS)
   get_filename_component(name ${folder} NAME)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${folder}/
@@ -32,3 +39,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/deltaproduct-config-versi
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/deltaproduct-config.cmake ${PROJECT_BINARY_DIR}/deltaproduct-config-version.cmake
         DESTINATION ${DP_PACKAGE_DIR})
+
+# pkg-config is for the parts without libtorch: static libraries, so that what they use is named too.
+file(RELATIVE_PATH DP_PREFIX_FROM_PKGCONFIG /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/deltaproduct.pc.in ${PROJECT_BINARY_DIR}/deltaproduct.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/deltaproduct.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -260,9 +260,10 @@ class Faults(Case):
         self.assertFalse((self.folder / "out").exists())
 
     def test_another_build(self):
-        other = self.folder / "dp"
+        other = self.folder / "dp"  # starts the dp-lab beside it
         shutil.copy(DP, other)
-        with other.open("ab") as file:
+        shutil.copy(f"{DP}-lab", self.folder)
+        with (self.folder / "dp-lab").open("ab") as file:
             file.write(b"\0")
         processes = self.start(2, lambda rank: train(self.folder / "out"), dp_of=lambda rank: other if rank == 1 else DP)
         for line in self.last_lines(processes, SLACK):
@@ -363,10 +364,11 @@ class Networks(Case):
 
 class Torture(Case):
     def test_a_few_kills(self):
-        for ranks, kills in ((1, 8), (2, 4)):
-            result = self.run_well([DP, "torture", "--kills", str(kills), "-n", str(ranks), "--seed", "3",
+        for ranks, kills, damages in ((1, 8, 3), (2, 4, 0)):
+            result = self.run_well([DP, "torture", "--kills", str(kills), "--damages", str(damages), "-n", str(ranks), "--seed", "3",
                                     "--out", self.folder / str(ranks)])
-            self.assertRegex(result.stdout, f"^{kills} kills of {ranks} ranks? in .*: the weights of the run left alone, to the bit")
+            self.assertRegex(result.stdout, f"^{kills} kills of {ranks} ranks? and {damages} damaged checkpoints in .*: "
+                                            "the weights of the run left alone, to the bit")
 
 
 unittest.main()

@@ -12,16 +12,16 @@ ALLOWED = {
     "core/text": ("core/base",),
     "core/io": ("core/text", "core/base"),
     "core/runtime": ("core/kernels", "core/io", "core/text", "core/base"),
+    "core/theory": ("core/runtime", "core/kernels", "core/io", "core/algebra", "core/base"),
+    "core/serve": ("core/runtime", "core/text", "core/io", "core/base"),
     "lab/ops": ("core/kernels", "core/base"),
     "lab/dist": ("core/base",),
     "lab/nn": ("lab/ops", "core/runtime", "core/io", "core/base"),
     "lab/infer": ("lab/nn", "lab/ops", "core/runtime", "core/text", "core/io", "core/base"),
-    "lab/tasks": ("core/algebra", "core/text", "core/io", "core/base"),
+    "lab/tasks": ("core/theory", "core/algebra", "core/text", "core/io", "core/base"),
     "lab/train": ("lab/dist", "lab/tasks", "lab/nn", "lab/ops", "core/algebra", "core/text", "core/io", "core/kernels", "core/base"),
     "lab/analysis": ("lab/tasks", "lab/nn", "lab/ops", "core/algebra", "core/text", "core/io", "core/base"),
-    "lab/theory": ("lab/tasks", "lab/nn", "lab/ops", "core/algebra", "core/text", "core/io", "core/base"),
-    "lab/serve": ("lab/analysis", "lab/infer", "lab/nn", "core/runtime", "core/text", "core/io", "core/base"),
-    "lab/report": ("lab/theory", "lab/analysis", "lab/train", "lab/tasks", "lab/nn", "core/algebra", "core/text", "core/io", "core/base"),
+    "lab/report": ("lab/analysis", "lab/train", "lab/tasks", "lab/nn", "core/theory", "core/runtime", "core/algebra", "core/text", "core/io", "core/base"),
     "tools": None,  # everything
 }
 TORCH = ("torch", "ATen", "c10", "caffe2")

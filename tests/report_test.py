@@ -493,7 +493,8 @@ class Report(unittest.TestCase):
         self.assertEqual(len(metrics), 600 + 2)
         lines = [json.loads(line) for line in (self.folder / "csv/S3/metrics.jsonl").read_text().splitlines()]
         for row, line in zip(metrics, lines):
-            self.assertEqual((int(row["step"]), float(row["loss"]), int(row["tokens"])), (line["step"], line["loss"], line["tokens"]))
+            self.assertEqual((int(row["step"]), float(row["loss"]), int(row["tokens"])), (line["step"] + 1, line["loss"], line["tokens"]),
+                             "files of older versions count steps from 0")
         self.assertEqual([(row["split"], row["length"]) for row in evaluations[:6]], [(split, length) for split in ("validation", "test") for length in ("128", "256", "512")])
         self.assertEqual(float(evaluations[5]["sequence_accuracy"]), float(f"{1 / (1 + (512 / 400) ** 3):.6g}"))
         self.assertEqual([row["task.group"] for row in runs], ["S3", "Z2"])
@@ -511,13 +512,13 @@ class Report(unittest.TestCase):
         self.assertEqual(first["version"], "brain.Event:2")
         lines = [json.loads(line) for line in (self.folder / "events/deep/S3/metrics.jsonl").read_text().splitlines()]
         loss = [(event["step"], event["value"]) for event in events if event["tag"] == "train/loss"]
-        self.assertEqual([step for step, _ in loss], list(range(600)))
+        self.assertEqual([step for step, _ in loss], list(range(1, 601)))
         for (_, value), line in zip(loss, lines):
             self.assertAlmostEqual(value, line["loss"], delta=1e-6)
         times = [event["time"] for event in events]
         self.assertEqual(times, sorted(times))
         self.assertAlmostEqual(times[-1] - times[0], 0.1 * 599, delta=1e-3)
-        self.assertEqual({event["tag"] for event in events if event["step"] == 599} - {event["tag"] for event in events if event["step"] == 0},
+        self.assertEqual({event["tag"] for event in events if event["step"] == 600} - {event["tag"] for event in events if event["step"] == 1},
                          {f"validation/{name}_{length}" for name in ("sequence_accuracy", "token_accuracy") for length in (128, 256, 512)})
 
     def test_wrong_input(self):

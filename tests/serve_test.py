@@ -275,7 +275,8 @@ class Completions(Case):
         for field, value in (("prompt", 5), ("prompt", []), ("prompt", [1, "a"]), ("prompt", [-1]), ("prompt", [258]),
                              ("max_tokens", "many"), ("max_tokens", -1), ("max_tokens", 10 ** 9), ("temperature", -1),
                              ("temperature", "x"), ("top_p", 2), ("n", 0), ("n", 1000), ("logprobs", 100), ("echo", 1),
-                             ("stream", "yes"), ("stop", 3), ("seed", "s"), ("model", 1), ("best_of", 5)):
+                             ("stream", "yes"), ("stop", 3), ("seed", "s"), ("model", 1), ("best_of", 5),
+                             ("suffix", "x"), ("user", 1), ("logit_bias", {"258": 1}), ("presence_penalty", 3), ("tools", []), ("unknown", [1])):
             with self.subTest(field=field, value=value):
                 status, headers, content = self.server.request("POST", "/v1/completions", json.dumps({"prompt": "a", field: value}))
                 self.assertEqual((status, headers["Content-Type"]), (400, "application/json"))
@@ -284,7 +285,7 @@ class Completions(Case):
             status, _, content = self.server.request("POST", "/v1/completions", body)
             self.assertEqual(status, 400)
             self.assert_error(content, "invalid_request_error")
-        self.server.complete(prompt="a", user="u", unknown=[1], logit_bias=None)
+        self.server.complete(prompt="a", user="u", logit_bias=None)
 
     def test_other_paths(self):
         self.assertEqual(self.server.request("GET", "/health")[::2], (200, b'{"status": "ok"}\n'))
@@ -315,14 +316,47 @@ class Completions(Case):
         for name in ("dp_active_sequences", "dp_waiting_sequences"):
             self.server.wait_until(lambda: self.server.metric(name) == 0)
 
+    def test_penalties_and_biases(self):
+        ask = dict(prompt="abc", max_tokens=20, temperature=0, logprobs=0)
+        forced = self.server.complete(**ask, logit_bias={"120": 100})["choices"][0]
+        self.assertEqual(forced["text"], "x" * 20)
+        self.assertEqual(self.server.complete(**ask, logit_bias={"120": 100}, presence_penalty=0)["choices"][0], forced)
+        some = {str(token): 50 for token in range(97, 123)}  # letters alone, and then none of them again
+        mixed = self.server.complete(**ask, logit_bias=some, frequency_penalty=2, presence_penalty=2)["choices"][0]["text"]
+        plain = self.server.complete(**ask, logit_bias=some)["choices"][0]["text"]
+        self.assertGreater(len(set(mixed)), len(set(plain)))
+
+    def test_another_model(self):
+        self.assertEqual(self.server.complete(prompt="a", model="tiny")["model"], "tiny")
+        error = self.server.complete(prompt="a", model="gpt-4", expect=404)["error"]
+        self.assertEqual((error["param"], error["code"]), ("model", "model_not_found"))
+        self.assertIn("'gpt-4'", error["message"])
+
+    def test_only_json_and_only_for_itself(self):
+        for headers, status in (({"Content-Type": "text/plain"}, 415), ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+                                ({"Content-Type": "Application/JSON; charset=utf-8"}, 200), ({"Host": "evil.example"}, 403),
+                                ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Host": "localhost:1"}, 200),
+                                ({"Origin": f"http://127.0.0.1:{self.server.port}"}, 200)):
+            got, _, content = self.server.request("POST", "/v1/completions", b'{"prompt": "a"}', headers)
+            self.assertEqual(got, status, (headers, content))
+            if status != 200:
+                self.assert_error(content, "invalid_request_error")
+        self.assertEqual(self.server.request("GET", "/", headers={"Host": "evil.example"})[0], 403)
+
+    def test_answers_that_would_be_huge(self):
+        ask = {"prompt": "a" * 32768, "max_tokens": 0, "logprobs": 20, "echo": True}
+        error = self.server.complete(**ask, n=64, expect=400)["error"]
+        self.assertEqual((error["param"], error["code"]), ("logprobs", "answer_too_large"))
+        self.assertIn("expected at most 256", error["message"])
+
     def test_curl(self):
         url = f"http://127.0.0.1:{self.server.port}/v1/completions"
         for more in ([], ["--http1.0"], ["--compressed"], ["-H", "Transfer-Encoding: chunked"], ["-H", "Expect: 100-continue"]):
-            result = subprocess.run(["curl", "-sS", *more, "-d", '{"prompt": "abc", "max_tokens": 4}', url], capture_output=True,
+            result = subprocess.run(["curl", "-sS", *more, "-H", "Content-Type: application/json", "-d", '{"prompt": "abc", "max_tokens": 4}', url], capture_output=True,
                                     text=True, timeout=60)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(json.loads(result.stdout)["usage"]["completion_tokens"], 4)
-        result = subprocess.run(["curl", "-sSN", "-d", '{"prompt": "abc", "max_tokens": 4, "stream": true}', url],
+        result = subprocess.run(["curl", "-sSN", "-H", "Content-Type: application/json", "-d", '{"prompt": "abc", "max_tokens": 4, "stream": true}', url],
                                 capture_output=True, text=True, timeout=60)
         self.assertTrue(result.stdout.endswith("data: [DONE]\n\n"), result.stdout)
 
@@ -349,7 +383,7 @@ class Connections(Case):
 
     def test_lengths_that_cannot_be(self):
         server = self.serve()
-        for length, status in ((b"-1", 400), (b"x", 400), (b"%d" % 2 ** 63, 413), (b"%d" % 2 ** 64, 400)):
+        for length, status in ((b"-1", 400), (b"x", 400), (b"%d" % 2 ** 63, 400), (b"%d" % 2 ** 62, 413), (b"%d" % 2 ** 64, 400)):
             answer = server.raw(b"POST /v1/completions HTTP/1.1\r\nContent-Length: " + length + b"\r\n\r\n{}")
             self.assertTrue(answer.startswith(b"HTTP/1.1 %d " % status), (length, answer))
             self.assert_error(answer.partition(b"\r\n\r\n")[2], "invalid_request_error")
@@ -364,7 +398,7 @@ class Connections(Case):
     def test_slow_and_half_closed_clients(self):
         server = self.serve("--receive-seconds", 4)
         body = json.dumps({"prompt": "abc", "max_tokens": 5, "temperature": 0}).encode()
-        request = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        request = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body
         whole = server.raw(request, shut=True)
         self.assertTrue(whole.startswith(b"HTTP/1.1 200"), whole)
         with socket.create_connection(("127.0.0.1", server.port), timeout=30) as slow:  # but in time
@@ -413,6 +447,14 @@ class Connections(Case):
             server.wait_until(lambda: server.metric("dp_active_sequences") == 1)
         server.wait_until(lambda: server.metric("dp_active_sequences") == 0)
         self.assertLess(server.metric("dp_generated_tokens_total"), 10 ** 7)
+
+    def test_decoding_for_nobody_ends_soon(self):
+        server = self.serve("--max-tokens", 10 ** 7)
+        body = b'{"prompt": "abc", "max_tokens": 10000000}'
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            server.wait_until(lambda: server.metric("dp_active_sequences") == 1)
+        server.wait_until(lambda: server.metric("dp_active_sequences") == 0, seconds=3)  # 1.2 s, and some for a busy machine
 
     def test_a_reader_that_stands_still_does_not_hold_up_others(self):
         server = self.serve("--max-tokens", 10 ** 6)
@@ -546,6 +588,34 @@ class Signals(Case):
                     self.assertEqual(connection.recv(10), b"")
                 except ConnectionResetError:
                     pass  # closed all the same: the kernel resets what had bytes that nobody read
+
+    def test_drains_no_longer_than_it_should(self):
+        server = self.serve("--max-tokens", 10 ** 7, "--drain-seconds", 1)
+        stream = server.stream(prompt="abc", max_tokens=10 ** 7)
+        next(stream)
+        with socket.create_connection(("127.0.0.1", server.port)):
+            start = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(60), 0)
+            self.assertLess(time.monotonic() - start, 10)
+        stream.close()
+
+    def test_a_server_for_all_warns(self):
+        server = self.serve("--host", "0.0.0.0")
+        self.assertEqual(server.request("GET", "/health", headers={"Host": "any.example"})[0], 200)
+        self.assertEqual(server.request("GET", "/health", headers={"Origin": "http://any.example"})[0], 403)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(60)
+        self.assertIn("warning: whoever reaches 0.0.0.0", server.close())
+        keyed = self.serve("--host", "0.0.0.0", env={"DP_API_KEY": "k"})
+        keyed.process.send_signal(signal.SIGTERM)
+        keyed.process.wait(60)
+        self.assertNotIn("warning", keyed.close())
+
+    def test_names_that_are_allowed(self):
+        server = self.serve("--allow-host", "models.example")
+        for host, status in (("models.example", 200), ("localhost", 200), ("other.example", 403)):
+            self.assertEqual(server.request("GET", "/health", headers={"Host": host})[0], status)
 
     def test_idle_and_interrupted(self):
         server = self.serve()

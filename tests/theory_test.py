@@ -155,6 +155,38 @@ class Languages(Case):
         self.assert_refused(dp("predict", self.folder), "compiled.json")
 
 
+class Prediction(Case):
+    def test_words_are_answered_as_they_come(self):
+        model, _ = self.compile("regex", "(ab)*")
+        with subprocess.Popen([DP, "predict", model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            for word in ("ab", "", "aab"):
+                process.stdin.write(word + "\n")
+                process.stdin.flush()
+                self.assertTrue(process.stdout.readline().endswith("reject\n" if word == "aab" else "accept\n"))
+            process.stdin.write("ab")  # the last line needs no end
+            process.stdin.close()
+            self.assertTrue(process.stdout.read().endswith("accept\n"))
+
+    def test_words_before_a_mistake_are_answered(self):
+        model, _ = self.compile("count", 3)
+        result = dp("predict", model, text="..\n...\n.x\n.\n")
+        self.assert_refused(result, "line 3, column 2")
+        self.assertEqual(result.stdout, "1 2\n1 2 0\n")
+
+    def test_trained_models(self):
+        for kind in ("deltaproduct", "transformer"):  # by the runtime, and by nn
+            run = self.folder / kind
+            result = dp("train", "word-problem", "--group", "S3", "--model", kind, "--layers", 1, "--hidden", 16, "--heads", 2,
+                        "--head-dim", 8, "--steps", 2, "--length", 8, "--batch", 4, "--out", run)
+            self.assertEqual(result.returncode, 0, result)
+            words = ["(1 2) (2 3)", "(1 2 3)", "", "(1 2) () (1 3)"]
+            together = self.predict(run, words)
+            self.assertEqual(together, [self.predict(run, [word])[0] for word in words])
+            result = dp("verify", run, "--words", "all:2", "--random", "none", "--long", 10)
+            self.assertEqual(result.returncode, 1, result)
+            self.assertIn("first error: position", result.stdout)
+
+
 class Verification(Case):
     def test_counts_and_exit_codes(self):
         model, _ = self.compile("group", "D5")

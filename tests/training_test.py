@@ -44,7 +44,7 @@ class Training(unittest.TestCase):
         for line in lines[0] + lines[1]:
             del line["seconds"]
         self.assertEqual(lines[0], lines[1])
-        self.assertEqual([line["step"] for line in lines[0]], list(range(400)))
+        self.assertEqual([line["step"] for line in lines[0]], list(range(1, 401)))
 
     def test_killed_at_random_moments(self):
         moments = random.Random(1)
@@ -71,6 +71,64 @@ class Training(unittest.TestCase):
         self.run_to_its_end(out, "--resume")
         self.assert_same_as_whole(out)
 
+    def test_damaged_checkpoints_are_noticed(self):
+        def flip(path, place, bit):
+            data = bytearray(path.read_bytes())
+            data[place] ^= bit
+            path.write_bytes(data)
+
+        def without_checksums(path, change):
+            """As another program would write it, with other values."""
+            data = path.read_bytes()
+            end = 8 + int.from_bytes(data[:8], "little")
+            header = json.loads(data[8:end])
+            header.pop("__metadata__", None)
+            text = json.dumps(header).encode()
+            path.write_bytes(len(text).to_bytes(8, "little") + text + change(data[end:]))
+
+        newest = "checkpoints/step-000000400"
+        nan = b"\x00\x00\xc0\x7f"
+        for name, damage, sentence in (
+                ("model.safetensors", lambda path: flip(path, path.stat().st_size // 2, 1), "has the checksum"),
+                ("model.safetensors", lambda path: flip(path, -1, 128), "has the checksum"),
+                ("model.safetensors", lambda path: without_checksums(path, lambda data: data[:-4] + nan), "not all finite"),
+                ("optimiser.safetensors", lambda path: flip(path, path.stat().st_size // 2, 4), "has the checksum"),
+                ("optimiser.safetensors", lambda path: without_checksums(path, lambda data: data[:-4] + nan), "not all finite"),
+                ("trainer.json", lambda path: path.write_text(path.read_text().replace('"step": 400', '"step": 300')),
+                 "its fields have the checksum"),
+                ("trainer.json", lambda path: path.write_text('{"step": 39, "tokens": 0, "length": 16, "letters": 0, '
+                                                             '"mean_loss": 1, "seconds": 1}'), "step is 39, expected 400"),
+                ("trainer.json", lambda path: path.write_text('{"step": 400, "tokens": 0, "length": 0, "letters": 0, '
+                                                             '"mean_loss": 1, "seconds": 1}'), "length is 0, expected 1")):
+            out = self.folder / "damaged"
+            shutil.copytree(self.whole, out)
+            damage(out / newest / name)
+            if "checksum" in sentence:
+                verified = subprocess.run([DP, "verify-files", out], capture_output=True, text=True)
+                self.assertEqual(verified.returncode, 1, name)
+                self.assertIn(f"{newest}/{name}", verified.stdout)
+                self.assertIn("1 damaged", verified.stdout)
+            result = subprocess.run(command(out, "--resume"), capture_output=True, text=True, timeout=300)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(sentence, result.stdout + result.stderr, name)
+            self.assertIn("looking for an older checkpoint", result.stdout + result.stderr)
+            self.assert_same_as_whole(out)
+            shutil.rmtree(out)
+        self.assertEqual(subprocess.run([DP, "verify-files", self.whole], capture_output=True).returncode, 0)
+
+    def test_a_folder_is_trained_in_once(self):
+        out = self.folder / "locked"
+        first = subprocess.Popen(command(out, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not (out / "metrics.jsonl").exists():
+            time.sleep(0.01)
+        first.send_signal(signal.SIGSTOP)
+        second = subprocess.run(command(out, "--resume"), capture_output=True, text=True, timeout=60)
+        first.send_signal(signal.SIGCONT)
+        self.assertEqual(second.returncode, 2)
+        self.assertIn("is being trained in by another process", second.stderr)
+        self.assertEqual(first.wait(300), 0)
+        self.assert_same_as_whole(out)
+
     def test_a_run_is_not_overwritten(self):
         result = subprocess.run(command(self.whole), capture_output=True, text=True)
         self.assertEqual(result.returncode, 2)
@@ -84,6 +142,8 @@ class Training(unittest.TestCase):
         self.assertEqual((self.whole / "run.json").read_bytes(), before)
         result = subprocess.run([DP, "train", "word-problem", "--resume", "--out", self.whole], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"the run in {self.whole} was finished already", result.stdout)
+        self.assertNotIn("after 0 s", result.stdout)
 
     def test_best_is_the_last_of_equals(self):
         out = self.folder / "equals"
@@ -108,6 +168,10 @@ class Training(unittest.TestCase):
             position = report["by_position"]["token_accuracy"][:row["length"]]
             self.assertAlmostEqual(row["token_accuracy"], sum(position) / row["length"])
             self.assertEqual(row["sequence_accuracy"], report["by_position"]["sequence_accuracy"][row["length"] - 1])
+            low, high = row["sequence_accuracy_low"], row["sequence_accuracy_high"]
+            self.assertTrue(0 <= low <= row["sequence_accuracy"] <= high <= 1 and low < high, row)
+        self.assertEqual(json.loads((self.whole / "eval.json").read_text()), report, "reports read it there")
+        self.assertIn(f"stored in {self.whole / 'eval.json'}", result.stdout)
 
 
 class Sweep(unittest.TestCase):
@@ -153,6 +217,76 @@ class Sweep(unittest.TestCase):
         result = subprocess.run([DP, "sweep", folder / "failing.json"], capture_output=True, text=True)
         self.assertEqual(result.returncode, 1)
         self.assertIn("S99", result.stderr)
+
+    def test_runs_end_with_their_sweep(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "long.json").write_text(json.dumps(
+            {"base": {"hidden": 8, "heads": 1, "head-dim": 8, "mlp": 16, "steps": 1000000, "batch": 2, "length": 8},
+             "grid": {"seed": [0, 1]}}))
+        metrics = [folder / f"long/runs/seed={seed}/metrics.jsonl" for seed in (0, 1)]
+
+        def trainers():
+            found = subprocess.run(["pgrep", "-f", str(folder / "long/runs")], capture_output=True, text=True)
+            return found.stdout.split()
+
+        for end in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            for path in metrics:
+                path.unlink(missing_ok=True)
+            sweep = subprocess.Popen([DP, "sweep", folder / "long.json", "--jobs", "2"], stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL)
+            while not all(path.exists() for path in metrics):
+                time.sleep(0.05)
+            sweep.send_signal(end)
+            self.assertNotEqual(sweep.wait(60), 0, end)
+            deadline = time.monotonic() + 30
+            while trainers() and time.monotonic() < deadline:
+                time.sleep(0.1)
+            self.assertEqual(trainers(), [], end)
+
+    def test_means_over_seeds(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        plan = {"base": {"recipe": "quick", "hidden": 8, "heads": 1, "head-dim": 8, "mlp": 16, "steps": 3, "batch": 2, "length": 4,
+                         "curriculum": 0, "eval-lengths": [4, 8], "tie-embeddings": False},
+                "grid": {"group": ["Z2", "Z3"], "seed": [0, 1]}, "evaluate": {"lengths": [1, 4], "sequences": 8}}
+        (folder / "seeds.json").write_text(json.dumps(plan))
+        result = subprocess.run([DP, "sweep", folder / "seeds.json"], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        summary = json.loads((folder / "seeds/runs/sweep.json").read_text())
+        self.assertEqual(summary["runs"][0]["options"]["seed"], 0, "numbers are stored as numbers")
+        self.assertEqual([group["name"] for group in summary["over_seeds"]], ["group=Z2", "group=Z3"])
+        for group in summary["over_seeds"]:
+            runs = [run for run in summary["runs"] if run["options"]["group"] == group["name"][6:]]
+            for i, row in enumerate(group["lengths"]):
+                first, second = (run["lengths"][i]["sequence_accuracy"] for run in runs)
+                mean, deviation = (first + second) / 2, abs(first - second) / 2 ** 0.5
+                self.assertAlmostEqual(row["mean"], mean)
+                self.assertAlmostEqual(row["standard_deviation"], deviation)
+                low, high = row["interval"]  # 12.7062 is Student's t for one degree of freedom
+                self.assertAlmostEqual(low, max(0, mean - 12.7062 * deviation / 2 ** 0.5))
+                self.assertAlmostEqual(high, min(1, mean + 12.7062 * deviation / 2 ** 0.5))
+        self.assertIn("Over seeds: mean ± standard deviation", result.stdout)
+        self.assertRegex(result.stdout, r"group=Z2\s+2 seeds  1: \d")
+        run = json.loads((folder / "seeds/runs/group=Z2,seed=0/run.json").read_text())
+        self.assertEqual((run["recipe"], run["training"]["learning_rate"], run["model"]["hidden_size"]), ("quick", 0.003, 8))
+
+    def test_options_from_a_file(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "small.json").write_text(json.dumps({"task": "word-problem", "recipe": "quick", "hidden": 8, "heads": 1,
+                                                       "head-dim": 8, "mlp": 16, "steps": 2, "batch": 2, "length": 4, "lr": 0.5}))
+        # Whatever their order, the recipe comes first, then the file, then the command line.
+        result = subprocess.run([DP, "train", "word-problem", "--lr", "0.25", "--config", folder / "small.json", "--curriculum", "0",
+                                 "--eval-lengths", "4", "--out", folder / "run"], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        run = json.loads((folder / "run/run.json").read_text())
+        self.assertEqual((run["recipe"], run["training"]["learning_rate"], run["training"]["steps"], run["training"]["label_smoothing"]),
+                         ("quick", 0.25, 2, 0.3))
+        result = subprocess.run([DP, "train", "parity", "--config", folder / "small.json", "--out", folder / "other"],
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("task is \"word-problem\", the command line says 'parity'", result.stderr)
 
 
 unittest.main()

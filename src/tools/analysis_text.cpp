@@ -63,8 +63,9 @@ void print_place(const Head& head, bool with_layer, bool first) {
     std::printf("%4s", "");
 }
 
-void print_head(const Head& head, bool with_layer) {
-  const analysis::Verdict verdict = judge(head);
+void print_head(const Head& head, const Analysis& analysis) {
+  const bool with_layer = analysis.layers.size() > 1;
+  const analysis::Verdict verdict = judge(head, analysis.elements);
   const size_t elements = head.beta.size();
   for (size_t j = 0; j < head.factor_keys.size(); ++j) {
     double sum = 0, least = 2, most = 0;
@@ -74,7 +75,7 @@ void print_head(const Head& head, bool with_layer) {
       most = std::max(most, betas[j]);
     }
     print_place(head, with_layer, j == 0);
-    const std::string near = std::to_string(verdict.near_two[j]) + "/" + std::to_string(elements);
+    const std::string near = std::to_string(verdict.near_two[j]) + "/" + std::to_string(verdict.elements);
     std::printf("  %6zu  %5.3f  %5.3f  %5.3f  %8s", j + 1, sum / static_cast<double>(elements),
                 least, most, near.c_str());
     if (j == 0)
@@ -94,9 +95,9 @@ void print_heads(const Analysis& analysis) {
       " cut\n",
       indent, with_layer ? "layer  " : "");
   for (const analysis::Layer& layer : analysis.layers)
-    for (const Head& head : layer.heads) print_head(head, with_layer);
+    for (const Head& head : layer.heads) print_head(head, analysis);
   std::printf(
-      "\nnear 2: elements with a beta of %.1f or more. keys: principal components (centred) of all "
+      "\nnear 2: elements other than the identity with a beta of %.1f or more. keys: principal components (centred) of all "
       "the\n"
       "head's keys that hold 95 %% of their variance, and the share of the first three. alone, "
       "cut:\n"

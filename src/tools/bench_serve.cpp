@@ -9,12 +9,12 @@
 #include <string>
 
 #include "base/timer.h"
-#include "tools/command.h"
-#include "tools/machine.h"
-#include "tools/model_path.h"
 #include "nn/model_size.h"
 #include "nn/pretrained.h"
 #include "serve/engine.h"
+#include "tools/command.h"
+#include "tools/machine.h"
+#include "tools/model_path.h"
 
 namespace dp::cli {
 namespace {
@@ -48,12 +48,19 @@ ModelConfig small_config() {
   return config;
 }
 
-LanguageModel find_model(const std::string& path) {
+std::shared_ptr<const runtime::Model> find_model(const std::string& path) {
   namespace fs = std::filesystem;
-  if (!path.empty() && fs::is_directory(path) && !fs::is_empty(path)) return load_model(path);
+  if (!path.empty() && fs::is_directory(path) && !fs::is_empty(path))
+    return runtime::Model::open(path);
   LanguageModel model(path.empty() ? small_config() : find_model_config(path));
   initialise(model, /*seed=*/1);
-  return model;
+  std::map<std::string, runtime::Array> arrays;
+  for (const auto& [name, value] : model.named_values()) {
+    const at::Tensor numbers = value.detach().to(at::kFloat).contiguous();
+    const float* data = numbers.data_ptr<float>();
+    arrays[name] = {numbers.sizes().vec(), {data, data + numbers.numel()}};
+  }
+  return runtime::Model::from_arrays(model.config(), std::move(arrays));
 }
 
 /// Waits for every copy of every request.
@@ -67,7 +74,7 @@ class Gate : public serve::Listener {
     if (tokens_++ == 0) timer_ = Timer();
     return true;
   }
-  void on_state(int64_t, ModelState) override {}
+  void on_state(int64_t, const runtime::State&) override {}
   void on_end(int64_t, serve::End) override {
     const std::scoped_lock lock(mutex_);
     if (--left_ > 0) return;
@@ -109,7 +116,7 @@ double tokens_per_second(serve::Engine& engine, const BenchServeOptions& options
 int bench_serve(const BenchServeOptions& options) {
   options.json.check();
   const int threads = options.threads.apply();
-  const auto model = std::make_shared<const LanguageModel>(find_model(options.model));
+  const auto model = find_model(options.model);
   std::printf(
       "%s, %d threads; %s parameters, %s of state per stream; greedy, the best of %ld rounds that "
       "take turns.\n\n",

@@ -12,9 +12,11 @@ using Run = std::function<int()>;
 
 /// add_NAME(app) gives `app` its options and returns what to run.
 #define DP_COMMAND(name, help) Run add_##name(CLI::App& app);
+#define DP_LAB_COMMAND(name, help) Run add_##name(CLI::App& app);
 #define DP_SCRIPT_COMMAND(name, help)
 #include "tools/commands.def"
 #undef DP_COMMAND
+#undef DP_LAB_COMMAND
 #undef DP_SCRIPT_COMMAND
 Run add_data_fetch(CLI::App& app);
 Run add_data_prepare(CLI::App& app);
@@ -48,6 +50,7 @@ class JsonOption {
 class ThreadsOption {
  public:
   void add_to(CLI::App& app);
+  int count() const;
   /// Gives torch and OpenBLAS this many threads each. Returns the number.
   int apply() const;
 

@@ -8,11 +8,9 @@
 #include "algebra/regular_expression.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "tools/command.h"
-#include "nn/model_size.h"
-#include "nn/pretrained.h"
 #include "theory/automaton_file.h"
 #include "theory/compile.h"
+#include "tools/command.h"
 
 namespace dp::cli {
 namespace {
@@ -70,7 +68,7 @@ std::vector<std::string> split_characters(const std::string& text) {
 
 // A directory that is there already must be empty or hold a compiled model, whose files are then replaced; others in
 // it stay. compiled.json goes first and comes last: what is only half replaced is no compiled model.
-void save(const LanguageModel& model, const theory::Compiled& compiled, const fs::path& out) {
+void save(const theory::Weights& weights, const theory::Compiled& compiled, const fs::path& out) {
   const fs::path target = out.has_filename() ? out : out.parent_path();
   if (fs::exists(target) && !theory::is_compiled(target) &&
       !(fs::is_directory(target) && fs::is_empty(target)))
@@ -80,7 +78,7 @@ void save(const LanguageModel& model, const theory::Compiled& compiled, const fs
   std::error_code ignored;
   fs::remove_all(unfinished, ignored);
   try {
-    save_model(model, unfinished);
+    theory::save_weights(weights, unfinished);
     theory::save_problem(compiled.problem, compiled.construction.theorem, command_line(),
                          unfinished);
     if (!fs::exists(target)) {
@@ -101,12 +99,12 @@ void save(const LanguageModel& model, const theory::Compiled& compiled, const fs
 
 int write(const theory::Compiled& compiled, const CompileArguments& arguments) {
   arguments.json.check();
-  const LanguageModel model = compiled.model(arguments.dtype == "bf16");
-  const ModelConfig& config = model.config();
-  save(model, compiled, arguments.out);
+  const theory::Weights weights = compiled.weights(arguments.dtype == "bf16");
+  const ModelConfig& config = weights.config;
+  save(weights, compiled, arguments.out);
 
   const Automaton& automaton = compiled.problem.automaton;
-  const int64_t parameters = model_size(config).parameters();
+  const int64_t parameters = weights.parameters();
   std::printf("%s: %d symbols, %d %s\n", compiled.problem.name.c_str(), automaton.num_symbols(),
               automaton.num_states(),
               compiled.problem.kind == theory::Problem::Kind::kGroup ? "elements" : "states");

@@ -80,7 +80,7 @@ void print_summary(const PrepareReport& report, const std::string& out) {
 int prepare(PrepareCommand& command) {
   command.json.check();
   PrepareOptions& options = command.prepare;
-  options.threads = command.threads.apply();
+  options.threads = command.threads.count();
   if (!command.split.empty())
     options.text.separator = command.split == "blank" ? "" : command.split;
   if (command.measure) options.sample_bytes = 8 << 20;

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "tools/command.h"
 #include "tools/eval_text.h"
 #include "nn/pretrained.h"
-#include "theory/problem_task.h"
+#include "tasks/problem_task.h"
 #include "train/run.h"
+#include "train/statistics.h"
 
 namespace dp::cli {
 namespace {
@@ -38,7 +40,7 @@ Subject subject_of(const std::string& model) {
   if (theory::is_compiled(model)) {
     theory::Problem problem = theory::load_problem(model);
     const std::string name = problem.name;
-    return {std::make_shared<theory::ProblemTask>(std::move(problem)), name};
+    return {std::make_shared<ProblemTask>(std::move(problem)), name};
   }
   const RunConfig run = read_run_config(model);
   return {make_task(run.task), describe_task(run.task), run.training.length};
@@ -51,18 +53,41 @@ void print_heading(const Subject& subject, int64_t sequences, const char* of) {
                   : ("trained on length " + std::to_string(subject.training_length)).c_str());
 }
 
+// With Wilson's 95 % interval of the share of sequences.
+ordered_json with_interval(const EvalReport& report, int64_t sequences) {
+  const Interval interval = share_interval(report.sequence_accuracy, sequences);
+  ordered_json row = to_json(report);
+  row["sequence_accuracy_low"] = interval.low;
+  row["sequence_accuracy_high"] = interval.high;
+  return row;
+}
+
+// Where dp report looks for it. Models that are not training runs have no such place.
+void store(const std::string& model, const ordered_json& found) {
+  const std::filesystem::path directory = model, file = directory / "eval.json";
+  if (!std::filesystem::exists(directory / "run.json")) return;
+  try {
+    write_file_atomically(file, found.dump(2) + "\n");
+    std::printf("\nstored in %s: dp report shows it\n", file.c_str());
+  } catch (const std::exception& error) {  // a directory of someone else's
+    std::fprintf(stderr, "not stored in the run: %s\n", error.what());
+  }
+}
+
 ordered_json eval_by_position(const LanguageModel& model, const Subject& subject,
                               const std::vector<int64_t>& lengths,
                               const EvaluationOptions& options) {
   const Accuracy accuracy =
       evaluate(model, *subject.task, *std::ranges::max_element(lengths), options);
   print_heading(subject, accuracy.sequences, "");
-  std::printf("%8s  %18s  %15s\n", "length", "sequences right", "answers right");
+  std::printf("%8s  %16s  %18s  %15s\n", "length", "sequences right", "95 % interval",
+              "answers right");
   auto rows = ordered_json::array();
   for (const EvalReport& report : reports_at(accuracy, lengths)) {
-    std::printf("%8ld  %18.4f  %15.4f\n", report.length, report.sequence_accuracy,
-                report.token_accuracy);
-    rows.push_back(to_json(report));
+    const Interval interval = share_interval(report.sequence_accuracy, accuracy.sequences);
+    std::printf("%8ld  %16.4f  %8.4f to %.4f  %15.4f\n", report.length, report.sequence_accuracy,
+                interval.low, interval.high, report.token_accuracy);
+    rows.push_back(with_interval(report, accuracy.sequences));
   }
   return {{"lengths", rows},
           {"sequences", accuracy.sequences},
@@ -82,7 +107,7 @@ ordered_json eval_by_length(const LanguageModel& model, const Subject& subject,
   for (const EvalReport& report : reports) {
     std::printf("%8ld  %18.4f  %15.4f\n", report.length, report.sequence_accuracy,
                 *report.scaled_accuracy);
-    rows.push_back(to_json(report));
+    rows.push_back(with_interval(report, options.sequences));
   }
   std::printf("%8s  %18s  %15.4f\n\n", "mean", "", mean);
   std::printf(
@@ -105,8 +130,10 @@ int eval(const EvalOptions& options) {
   options.json.check();
   options.threads.apply();
   if (options.text.any() || is_text_run(options.model)) {
-    options.json.write(
-        eval_text(options.model, options.lengths, options.evaluation.sequences, options.text));
+    const ordered_json found =
+        eval_text(options.model, options.lengths, options.evaluation.sequences, options.text);
+    if (options.text.data.empty()) store(options.model, found);  // not on other data than its own
+    options.json.write(found);
     return 0;
   }
   const Subject subject = subject_of(options.model);
@@ -117,9 +144,11 @@ int eval(const EvalOptions& options) {
       throw InputError("--lengths: expected at least " + std::to_string(subject.task->shortest()) +
                        " for " + subject.name + ", found " + std::to_string(length));
   const LanguageModel model = load_model(options.model);
-  options.json.write(subject.task->asks_once()
-                         ? eval_by_length(model, subject, lengths, options.evaluation)
-                         : eval_by_position(model, subject, lengths, options.evaluation));
+  const ordered_json found =
+      subject.task->asks_once() ? eval_by_length(model, subject, lengths, options.evaluation)
+                                : eval_by_position(model, subject, lengths, options.evaluation);
+  store(options.model, found);
+  options.json.write(found);
   return 0;
 }
 

@@ -27,8 +27,8 @@ std::string describe_heads(const ModelConfig& c) {
 
 std::string describe(const ModelConfig& c) {
   std::string text = model_name(c) + ", " + std::to_string(c.num_hidden_layers) +
-                     " layers of width " + std::to_string(c.hidden_size) + ", " +
-                     describe_heads(c) + ", MLP " + std::to_string(c.mlp_width());
+                     (c.num_hidden_layers == 1 ? " layer of width " : " layers of width ") +
+                     std::to_string(c.hidden_size) + ", " + describe_heads(c) + ", MLP " + std::to_string(c.mlp_width());
   if (c.model_type != "transformer")
     text += c.use_short_conv ? ", convolution " + std::to_string(c.conv_size) : ", no convolution";
   if (c.model_type != "transformer" && c.model_type != "mamba" && c.model_type != "slstm")

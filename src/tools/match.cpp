@@ -55,10 +55,11 @@ int match(const MatchOptions& options) {
   const int64_t parameters = model_size(config).parameters();
   const double deviation = static_cast<double>(parameters) / static_cast<double>(target) - 1;
   std::printf(
-      "%ld householder, hidden %ld, %ld layers, %ld heads of %ld, MLP %ld: %ld parameters, "
+      "%ld householder, hidden %ld, %ld layer%s, %ld heads of %ld, MLP %ld: %ld parameters, "
       "%+.2f %% of %s\n",
-      config.num_householder, config.hidden_size, config.num_hidden_layers, config.num_heads,
-      config.head_dim, config.mlp_width(), parameters, 100 * deviation, options.target.c_str());
+      config.num_householder, config.hidden_size, config.num_hidden_layers,
+      config.num_hidden_layers == 1 ? "" : "s", config.num_heads, config.head_dim,
+      config.mlp_width(), parameters, 100 * deviation, options.target.c_str());
   if (!options.out.empty()) {
     write_file_atomically(options.out, to_json(config));
     std::printf("wrote %s\n", options.out.c_str());

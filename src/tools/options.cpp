@@ -1,5 +1,3 @@
-#include <ATen/Parallel.h>
-
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -9,7 +7,6 @@
 
 #include "base/atomic_file.h"
 #include "base/text.h"
-#include "tools/blas_kernels.h"
 #include "tools/command.h"
 
 namespace dp::cli {
@@ -59,11 +56,6 @@ void ThreadsOption::add_to(CLI::App& app) {
       ->check(CLI::Range(1, kMostThreads));
 }
 
-int ThreadsOption::apply() const {
-  const int threads = threads_ > 0 ? threads_ : default_threads();
-  at::set_num_threads(threads);
-  set_blas_threads(threads);
-  return threads;
-}
+int ThreadsOption::count() const { return threads_ > 0 ? threads_ : default_threads(); }
 
 }  // namespace dp::cli

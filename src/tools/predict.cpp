@@ -1,21 +1,18 @@
 // dp predict: what a model answers after every symbol of words on stdin.
-#include <ATen/ATen.h>
-#include <c10/core/InferenceMode.h>
+#include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <algorithm>
+#include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <iostream>
-#include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "tools/command.h"
-#include "tools/problem_of.h"
-#include "nn/pretrained.h"
-#include "train/run.h"
+#include "tools/trained_words.h"
+#include "tools/word_model.h"
 
 namespace dp::cli {
 namespace {
@@ -34,87 +31,125 @@ struct PredictOptions {
   ThreadsOption threads;
 };
 
-// The tokens that a model answers after each.
-std::vector<int64_t> answers(const LanguageModel& model, const std::vector<int64_t>& tokens) {
-  constexpr size_t kAtOnce = 4096;
-  const c10::InferenceMode guard;
-  std::vector<int64_t> result;
-  ModelState state;
-  for (size_t done = 0; done < tokens.size(); done += kAtOnce) {
-    const size_t count = std::min(kAtOnce, tokens.size() - done);
-    const at::Tensor block =
-        at::tensor(at::ArrayRef<int64_t>(tokens).slice(done, count), at::kLong).view({1, -1});
-    const at::Tensor predicted =
-        model.logits(model.features(block, {.cu_seqlens = {}, .state = &state}))
-            .argmax(-1)
-            .contiguous();
-    result.insert(result.end(), predicted.data_ptr<int64_t>(),
-                  predicted.data_ptr<int64_t>() + predicted.numel());
+// Lines of stdin, as many at a time as have arrived.
+class LineReader {
+ public:
+  /// Waits for a line; none at the end of the input.
+  std::vector<std::string> next() {
+    std::vector<std::string> lines;
+    while (lines.empty() && !ended_) {
+      char bytes[1 << 16];
+      const ssize_t count = read(STDIN_FILENO, bytes, sizeof bytes);
+      if (count < 0 && errno == EINTR) continue;
+      ended_ = count <= 0;
+      for (ssize_t i = 0; i < count; ++i) {
+        if (bytes[i] != '\n')
+          begun_ += bytes[i];
+        else
+          lines.push_back(std::exchange(begun_, {}));
+      }
+      if (ended_ && !begun_.empty()) lines.push_back(std::exchange(begun_, {}));
+    }
+    return lines;
   }
-  return result;
+
+ private:
+  std::string begun_;
+  bool ended_ = false;
+};
+
+/// How lines become tokens, and the answers to these lines again.
+struct Translation {
+  std::function<theory::Tokens(const std::string& line, const std::string& origin)> read;
+  std::function<std::string(const theory::Tokens& answers)> write;
+};
+
+// Words that arrive together are answered together. Those before a wrong one are answered, too.
+int predict_lines(theory::Answerer& model, const Translation& translation) {
+  LineReader reader;
+  int64_t number = 0;
+  std::optional<InputError> refused;
+  for (auto lines = reader.next(); !lines.empty(); lines = reader.next()) {
+    std::vector<theory::Tokens> words;
+    try {
+      for (const std::string& line : lines)
+        words.push_back(translation.read(line, "line " + std::to_string(++number)));
+    } catch (const InputError& error) {
+      refused = error;
+    }
+    for (const theory::Tokens& answers : model.answers(words))
+      std::printf("%s\n", translation.write(answers).c_str());
+    std::fflush(stdout);
+    if (refused) throw *refused;
+  }
+  return 0;
 }
 
 // Of a task that asks once: the answer after the last symbol.
-int predict_once(const FormalLanguage& task, const std::string& name, const LanguageModel& model) {
-  std::map<char, int64_t> tokens;  // PAD is for batches
-  for (int64_t token = 0; token < task.pad(); ++token) tokens[task.token_name(token)[0]] = token;
-  std::string line;
-  for (int64_t number = 1; std::getline(std::cin, line); ++number) {
-    std::vector<int64_t> word;
+int predict_once(const Question& question, theory::Answerer& model) {
+  std::map<char, int64_t> tokens;
+  for (size_t token = 0; token + 1 < question.tokens.size(); ++token)
+    tokens[question.tokens[token][0]] = static_cast<int64_t>(token);
+  const auto read = [&](const std::string& line, const std::string& origin) {
+    theory::Tokens word;
     for (size_t i = 0; i < line.size(); ++i) {
       if (line[i] == ' ' || line[i] == '\t' || line[i] == '\r') continue;
       const auto found = tokens.find(line[i]);
       if (found == tokens.end())
-        throw InputError("line " + std::to_string(number) + ", column " + std::to_string(i + 1) +
-                         ": " + quote(line.substr(i, 1)) + " is no symbol of " + name);
+        throw InputError(origin + ", column " + std::to_string(i + 1) + ": " +
+                         quote(line.substr(i, 1)) + " is no symbol of " + question.name);
       word.push_back(found->second);
     }
     if (tokens.contains('=') && (word.empty() || word.back() != tokens['=']))
       word.push_back(tokens['=']);
-    if (word.empty())
-      throw InputError("line " + std::to_string(number) + " is empty, expected symbols of " + name);
-    std::printf("%s\n", task.token_name(answers(model, word).back()).c_str());
-    std::fflush(stdout);
-  }
-  return 0;
+    if (word.empty()) throw InputError(origin + " is empty, expected symbols of " + question.name);
+    return word;
+  };
+  return predict_lines(model, {read, [&](const theory::Tokens& answers) {
+                                 return question.tokens[static_cast<size_t>(answers.back())];
+                               }});
 }
 
-int predict(const PredictOptions& options) {
-  options.threads.apply();
-  if (!theory::is_compiled(options.model) &&
-      std::filesystem::exists(std::filesystem::path(options.model) / "run.json")) {
-    const RunConfig run = read_run_config(options.model);
-    if (const auto task = std::dynamic_pointer_cast<const FormalLanguage>(make_task(run.task)))
-      return predict_once(*task, task_name(run.task), load_model(options.model));
-  }
-  const theory::Problem problem = problem_of(options.model);
-  const LanguageModel model = load_model(options.model);
+// The state after every symbol, and of a language whether the last accepts.
+int predict_states(const theory::Problem& problem, theory::Answerer& model) {
+  if (model.config().vocab_size != problem.vocab_size)
+    throw InputError("the model has " + std::to_string(model.config().vocab_size) +
+                     " tokens, but " + problem.name + " takes " +
+                     std::to_string(problem.vocab_size));
   std::vector<int32_t> states(static_cast<size_t>(problem.vocab_size), -1);  // by token
   for (size_t i = 0; i < problem.state_tokens.size(); ++i)
     states[static_cast<size_t>(problem.state_tokens[i])] = static_cast<int32_t>(i);
-  std::string line;
-  for (int64_t number = 1; std::getline(std::cin, line); ++number) {
-    const auto word = parse_word(problem, line, "line " + std::to_string(number));
-    std::vector<int64_t> input = {problem.bos};
-    for (const int32_t symbol : word)
-      input.push_back(problem.symbol_tokens[static_cast<size_t>(symbol)]);
-    const auto tokens = answers(model, input);
+  const WordParser parser(problem);
+  const auto read = [&](const std::string& line, const std::string& origin) {
+    theory::Tokens tokens = {problem.bos};
+    for (const int32_t symbol : parser.parse(line, origin))
+      tokens.push_back(problem.symbol_tokens[static_cast<size_t>(symbol)]);
+    return tokens;
+  };
+  const auto write = [&](const theory::Tokens& answers) {
     std::string text;
-    int32_t state = -1;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      state = states[static_cast<size_t>(tokens[i])];
-      if (i == 0) continue;
-      text += (text.empty() ? "" : " ") +
-              (state < 0 ? "?" : problem.automaton.state_names[static_cast<size_t>(state)]);
+    for (size_t i = 1; i < answers.size(); ++i) {  // the first answers BOS
+      const int32_t state = states[static_cast<size_t>(answers[i])];
+      if (i > 1) text += " ";
+      text += state < 0 ? "?" : problem.automaton.state_names[static_cast<size_t>(state)];
     }
     if (problem.kind == theory::Problem::Kind::kLanguage) {
-      const bool accepted = state >= 0 && problem.automaton.accepting[static_cast<size_t>(state)];
+      const int32_t last = states[static_cast<size_t>(answers.back())];
+      const bool accepted = last >= 0 && problem.automaton.accepting[static_cast<size_t>(last)];
       text += std::string(text.empty() ? "" : " ") + (accepted ? "accept" : "reject");
     }
-    std::printf("%s\n", text.c_str());
-    std::fflush(stdout);
-  }
-  return 0;
+    return text;
+  };
+  return predict_lines(model, {read, write});
+}
+
+int predict(const PredictOptions& options) {
+  const int threads = options.threads.count();
+  if (!theory::is_compiled(options.model))
+    if (const auto question = trained_question(options.model))
+      return predict_once(*question, *open_answerer(options.model, threads));
+  const theory::Problem problem = find_problem(options.model);
+  return predict_states(problem, *open_answerer(options.model, threads));
 }
 
 }  // namespace

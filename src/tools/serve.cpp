@@ -10,18 +10,20 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/timer.h"
+#include "runtime/model.h"
+#include "serve/host_check.h"
+#include "serve/server.h"
 #include "tools/command.h"
 #include "tools/tokenizer_option.h"
-#include "nn/pretrained.h"
-#include "serve/server.h"
 
 namespace dp::cli {
 namespace {
 
 struct ServeArguments {
-  std::string model, host = "127.0.0.1", key_file;
+  std::string model, key_file;
   int port = 8080;
-  int64_t cache_mb = 256, body_mb = 8;
+  int64_t cache_mb = 256, body_mb = 1, answer_mb = 256, drain_seconds = 30;
   serve::ServerOptions server;
   TokenizerOption tokenizer;
   ThreadsOption threads;
@@ -58,11 +60,12 @@ int run_server(const ServeArguments& arguments) {
   serve::ServerOptions options = arguments.server;
   options.api_key = find_api_key(arguments.key_file);
   options.max_body_bytes = arguments.body_mb << 20;
+  options.limits.answer_bytes = arguments.answer_mb << 20;
   options.engine.cache_bytes = static_cast<size_t>(arguments.cache_mb) << 20;
   options.limits.choices = options.engine.most_rows;
-  options.engine.threads = arguments.threads.apply();
+  options.engine.threads = arguments.threads.count();
   if (options.model_name.empty()) options.model_name = name_of(arguments.model);
-  const auto model = std::make_shared<const LanguageModel>(load_model(arguments.model));
+  const auto model = runtime::Model::open(arguments.model);
   const std::shared_ptr<const Tokenizer> tokenizer =
       arguments.tokenizer.load(arguments.model, model->config());
 
@@ -73,22 +76,29 @@ int run_server(const ServeArguments& arguments) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   serve::Server server(model, tokenizer, options);
-  const int port = server.start(arguments.host, arguments.port);
-  const bool ipv6 = arguments.host.find(':') != std::string::npos;
+  const int port = server.start(arguments.port);
+  const bool ipv6 = options.host.find(':') != std::string::npos;
   std::printf("serving %s on http://%s%s%s:%d\n", options.model_name.c_str(), ipv6 ? "[" : "",
-              arguments.host.c_str(), ipv6 ? "]" : "", port);
+              options.host.c_str(), ipv6 ? "]" : "", port);
   std::fflush(stdout);
+  if (options.api_key.empty() && !serve::is_loopback(options.host))
+    std::fprintf(
+        stderr, "warning: whoever reaches %s can use this server: it has no key (--api-key-file)\n",
+        options.host.c_str());
   while (next_signal(signals, 1000) == 0) {
   }
   server.drain();
   std::fprintf(stderr, "finishing %ld requests; a second signal ends them\n", server.running());
-  while (server.running() > 0) {
+  const Timer timer;
+  while (server.running() > 0 && timer.seconds() < static_cast<double>(arguments.drain_seconds)) {
     if (const int signal = next_signal(signals, 20)) {
       std::fprintf(stderr, "ended with %ld requests unfinished\n", server.running());
       std::fflush(stderr);
       _exit(128 + signal);
     }
   }
+  pthread_sigmask(SIG_UNBLOCK, &signals,
+                  nullptr);  // whoever is still to be told does not hold up a second signal
   return 0;
 }
 
@@ -102,8 +112,13 @@ Run add_serve(CLI::App& app) {
     app.add_option(name, value, help)->check(check)->capture_default_str();
   };
   const auto from = [](int64_t least, int64_t most) { return CLI::Range(least, most); };
-  app.add_option("--host", options->host, "address to listen on; 0.0.0.0: all of this machine's")
+  app.add_option("--host", server.host, "address to listen on; 0.0.0.0: all of this machine's")
       ->capture_default_str();
+  app.add_option("--allow-host", server.allowed_hosts,
+                 "answer to this name too, in the Host and Origin of requests; repeatable "
+                 "(default: names of "
+                 "this machine's loopback, or any name if --host is another address)")
+      ->type_name("NAME");
   add("--port", options->port, "port to listen on; 0: any that is free", CLI::Range(0, 65535));
   app.add_option("--name", server.model_name,
                  "what clients call the model (default: the directory's name)");
@@ -120,6 +135,9 @@ Run add_serve(CLI::App& app) {
   add("--max-tokens", server.limits.max_tokens, "tokens of a continuation", from(1, 1 << 30));
   add("--max-seconds", server.max_seconds, "time of a request, waiting included", from(1, 1 << 30));
   add("--max-body-mb", options->body_mb, "size of a request", from(1, 1 << 10));
+  add("--max-answer-mb", options->answer_mb, "size of an answer", from(1, 1 << 20));
+  add("--drain-seconds", options->drain_seconds, "for running requests after SIGTERM or Ctrl-C",
+      from(0, 1 << 20));
   add("--max-connections", server.max_connections, "at a time; more get status 503", from(1, 900));
   add("--receive-seconds", server.receive_seconds, "time for a request to arrive", from(1, 3600));
   add("--cache-mb", options->cache_mb, "memory for states after the prompts seen last",

@@ -19,36 +19,6 @@ struct SweepOptions {
   JsonOption json;
 };
 
-// What a task is measured by.
-const char* measure_of(const std::string& task) {
-  if (task == "text") return "loss at positions up to";
-  return task == "word-problem" ? "sequences right at length"
-                                : "scaled accuracy: mean, and at length";
-}
-
-// The runs whose tasks have this measure.
-void print_table(const Sweep& sweep, const fs::path& out, const SweepRunner& runner,
-                 const std::string& measure) {
-  std::vector<const SweepRun*> runs;
-  size_t width = 4;
-  for (const SweepRun& run : sweep.runs) {
-    if (measure_of(run.task) != measure) continue;
-    runs.push_back(&run);
-    width = std::max(width, run.name.size());
-  }
-  if (runs.empty()) return;
-  std::printf("\n%-*s  %s\n", static_cast<int>(width), "run", measure.c_str());
-  for (const SweepRun* run : runs) {
-    std::printf("%-*s", static_cast<int>(width), run->name.c_str());
-    const SweepResult result = result_of(out / run->name);
-    if (runner.failures().contains(run->name))
-      std::printf("  failed");
-    else if (result.by_length.empty())
-      std::printf("  not finished");
-    std::printf("%s\n", to_text(result).c_str());
-  }
-}
-
 int sweep(const SweepOptions& options) {
   const Sweep plan = read_sweep(options.file);
   const fs::path out = options.out.empty() ? fs::path(options.file).replace_extension("") / "runs"
@@ -59,8 +29,7 @@ int sweep(const SweepOptions& options) {
   std::printf("%zu runs, %d at a time, into %s\n", plan.runs.size(), jobs, out.c_str());
   SweepRunner runner(plan, out);
   const bool whole = runner.run(jobs, std::max(1, cores / jobs));
-  for (const char* task : {"word-problem", "parity", "text"})
-    print_table(plan, out, runner, measure_of(task));
+  print_tables(plan, out, runner.failures());
   options.json.write(nlohmann::ordered_json::parse(summarise(plan, out, runner.failures())));
   if (!whole) {
     std::printf("stopped; the same command goes on\n");
@@ -71,9 +40,31 @@ int sweep(const SweepOptions& options) {
   return runner.failures().empty() ? 0 : 1;
 }
 
+constexpr const char* kFileHelp = R"(FILE is JSON:
+
+  {
+    "task": "word-problem",                         what follows dp train
+    "base": {"recipe": "quick", "steps": 1000,      options that all runs share, by name, without dashes;
+             "eval-lengths": [128, 512]},           lists where an option takes a list, true or false for flags
+    "grid": {"group": ["S3", "S4"],                 a run for every combination of these values
+             "seed": [0, 1, 2]},
+    "overrides": [{"match": {"group": "S4"},        options for the runs that match; later ones win
+                   "set": {"steps": 9000}}],
+    "evaluate": {"lengths": [128, 512],             options of dp eval for all runs
+                 "sequences": 512},
+    "jobs": 2,                                      runs at a time
+    "comment": "anything"
+  }
+
+All fields can be left out. A value in grid that is an object sets several options at once, and the name above it
+is only a name: {"row": [{"model": "gla"}, {"model": "mamba", "eigenvalues": "0,1"}]}; task and model can vary too.
+Options of base that a run's model does not have are left out of that run; anywhere else they are refused. All
+names and values are checked before the first run starts. The same command goes on after an interruption.)";
+
 }  // namespace
 
 Run add_sweep(CLI::App& app) {
+  app.footer(kFileHelp);
   auto options = std::make_shared<SweepOptions>();
   app.add_option("file", options->file,
                  "JSON with the options of dp train under base, and under grid lists of values")

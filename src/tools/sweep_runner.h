@@ -4,10 +4,9 @@
 
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
+#include "tools/sweep_summary.h"
 #include "train/sweep.h"
 
 namespace dp::cli {
@@ -49,23 +48,6 @@ class SweepRunner {
   size_t done_ = 0;  // finished or failed
   std::map<std::string, std::string> failures_;
 };
-
-/// What is known of all runs, as out/sweep.json has it:
-/// {"runs": [{"name", "task", "options", "steps", "tokens", "seconds", "lengths", "mean_scaled_accuracy",
-/// "failed"}]}
-std::string summarise(const Sweep& sweep, const std::filesystem::path& out,
-                      const std::map<std::string, std::string>& failures);
-
-/// A run's eval.json.
-struct SweepResult {
-  bool losses = false;                  // what by_length has: losses, of text,
-  std::optional<double> mean_scaled;    // scaled accuracies, if there is a mean of these,
-  std::map<int64_t, double> by_length;  // or accuracies of sequences
-};
-/// Empty without the file.
-SweepResult result_of(const std::filesystem::path& run);
-/// "  128: 1.0000  256: 0.9980", with the mean before them if there is one.
-std::string to_text(const SweepResult& result);
 
 /// out/report.html about all runs in `out`; if there cannot be one, says why.
 void write_report_of(const std::filesystem::path& out);

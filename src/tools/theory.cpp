@@ -1,6 +1,4 @@
 // dp theory: the paper's claims, checked live.
-#include <ATen/ATen.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -10,13 +8,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/timer.h"
-#include "tools/command.h"
-#include "tools/verify_options.h"
-#include "nn/model_size.h"
 #include "report/page.h"
 #include "report/theory_results.h"
 #include "theory/expressivity.h"
 #include "theory/verify.h"
+#include "tools/command.h"
+#include "tools/verify_options.h"
 
 namespace dp::cli {
 namespace {
@@ -45,24 +42,16 @@ struct Outcome {
   ordered_json json;
 };
 
-// Weights as a file of that dtype would hold them.
-LanguageModel model_of(const theory::Compiled& compiled, bool bfloat16) {
-  LanguageModel model = compiled.model(bfloat16);
-  if (bfloat16)
-    for (const NamedParameter& named : model.parameters())
-      named.parameter->value = named.parameter->value.to(at::kBFloat16).to(at::kFloat);
-  return model;
-}
-
 Outcome check_model(const theory::Compiled& compiled, const TheoryOptions& options) {
-  const LanguageModel model = model_of(compiled, options.dtype == "bf16");
-  const ModelConfig& config = model.config();
+  const theory::Weights weights = compiled.weights(options.dtype == "bf16");
+  const ModelConfig& config = weights.config;
+  const auto answerer = theory::make_answerer(weights.model(), options.threads.count());
   const theory::VerifyResult result =
-      theory::verify(model, compiled.problem, options.words.options);
+      theory::verify(*answerer, compiled.problem, options.words.options);
   Outcome outcome;
   outcome.right = !result.first_error;
   outcome.positions = result.word_positions + result.random_positions + result.long_length;
-  const int64_t parameters = model_size(config).parameters();
+  const int64_t parameters = weights.parameters();
   outcome.text = std::to_string(config.num_hidden_layers) +
                  (config.num_hidden_layers == 1 ? " layer, " : " layers, ") +
                  std::to_string(parameters) + " parameters";
@@ -101,7 +90,6 @@ int run_theory(TheoryOptions& options) {
   options.words.parse();
   options.json.check();
   if (!options.page.empty()) require_writable(options.page);
-  options.threads.apply();
   auto rows = ordered_json::array();
   report::TheoryResults results;
   int64_t wrong = 0, built = 0;

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 struct TortureOptions {
-  int64_t kills = 100, steps_per_kill = 10;
+  int64_t kills = 100, steps_per_kill = 10, damages = 0;
   int ranks = 1;
   uint64_t seed = 0;
   std::string out;
@@ -92,7 +92,7 @@ int64_t steps_done(const fs::path& run) {
   const size_t begin = text.rfind('\n', end - 1);
   const auto line = nlohmann::json::parse(
       text.substr(begin == std::string::npos ? 0 : begin + 1, end), nullptr, false);
-  return line.is_object() ? line.value("step", int64_t{-1}) + 1 : 0;
+  return line.is_object() ? line.value("step", int64_t{0}) : 0;
 }
 
 LaunchEnd run_once(const TortureOptions& options, const fs::path& out,
@@ -146,6 +146,31 @@ class Killer {
   std::thread thread_;
 };
 
+// Flips a bit of the newest checkpoint, or cuts off its end, if an older one is there to fall back on: what a failing
+// disk does between two starts of a run. Returns whether it did.
+bool damage_newest_checkpoint(const fs::path& run, RandomStream& random) {
+  std::vector<fs::path> checkpoints;
+  std::error_code error;
+  for (const fs::directory_entry& item : fs::directory_iterator(run / "checkpoints", error))
+    if (item.path().filename().string().starts_with("step-")) checkpoints.push_back(item.path());
+  if (checkpoints.size() < 2) return false;
+  const char* const files[] = {"model.safetensors", "optimiser.safetensors", "trainer.json"};
+  const fs::path file = *std::ranges::max_element(checkpoints) / files[random.below(3)];
+  const auto size = static_cast<uint32_t>(fs::file_size(file, error));
+  if (error || size == 0) return false;
+  const uint32_t place = random.below(size);
+  if (random.below(4) == 0) {
+    fs::resize_file(file, place);
+    return true;
+  }
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(place);
+  const char flipped = static_cast<char>(stream.get() ^ (1 << random.below(8)));
+  stream.seekp(place);
+  stream.put(flipped);
+  return static_cast<bool>(stream.flush());
+}
+
 bool same_bytes(const fs::path& a, const fs::path& b) {
   std::ifstream left(a, std::ios::binary), right(b, std::ios::binary);
   if (!left || !right) return false;
@@ -179,7 +204,8 @@ int torture(const TortureOptions& options) {
     throw InputError(quote(folder.string()) + " is not empty, expected a new directory");
   const fs::path whole = folder / "whole", killed = folder / "killed";
   expect_end(run_once(options, whole, {}), whole);
-  int64_t kills = 0;
+  int64_t kills = 0, damages = 0;
+  RandomStream random({options.seed, 0xda3a6e});
   {
     Progress progress("torture", options.kills);
     while (kills < options.kills) {
@@ -189,19 +215,20 @@ int torture(const TortureOptions& options) {
       if (end.exit_code == 0) break;  // it was at its end before
       if (end.exit_code != 128 + SIGKILL) expect_end(end, killed);
       ++kills;
+      if (damages < options.damages && damage_newest_checkpoint(killed, random)) ++damages;
       progress.update(kills,
                       std::to_string(kills) + " kills, step " + std::to_string(steps_done(killed)));
     }
   }
   expect_end(run_once(options, killed, {}), killed);
   const std::string other = difference(options, whole, killed);
-  const bool passed = other.empty() && kills == options.kills;
-  std::printf("%ld kills of %d rank%s in %ld steps: %s\n", kills, options.ranks,
-              options.ranks == 1 ? "" : "s", total_steps(options),
+  const bool passed = other.empty() && kills == options.kills && damages == options.damages;
+  std::printf("%ld kills of %d rank%s and %ld damaged checkpoints in %ld steps: %s\n", kills, options.ranks,
+              options.ranks == 1 ? "" : "s", damages, total_steps(options),
               !other.empty() ? (other + " differs from that of the run left alone").c_str()
               : passed       ? "the weights of the run left alone, to the bit"
-                             : "the run ended before all kills");
-  options.json.write({{"kills", kills}, {"ranks", options.ranks}, {"same", other.empty()}});
+                             : "the run ended before all kills and damages");
+  options.json.write({{"kills", kills}, {"damages", damages}, {"ranks", options.ranks}, {"same", other.empty()}});
   if (options.out.empty() && passed) fs::remove_all(folder);
   return passed ? 0 : 1;
 }
@@ -212,6 +239,10 @@ Run add_torture(CLI::App& app) {
   auto options = std::make_shared<TortureOptions>();
   app.add_option("--kills", options->kills, "SIGKILLs over one run")
       ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--damages", options->damages,
+                 "of the newest checkpoint, between kills: flipped bits and truncated files; at most one per kill")
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("-n,--ranks", options->ranks, "processes that train together")
       ->check(CLI::Range(1, 64))

@@ -161,6 +161,10 @@ int train(TrainOptions& options, World* world) {
                 task_name(run.task).c_str(), out.c_str());
     return 130;
   }
+  if (seconds == 0) {
+    std::printf("the run in %s was finished already\n", out.c_str());
+    return 0;
+  }
   std::printf("%s after %s: %s\nwrote %s\n",
               end == RunEnd::kReachedTarget ? "reached its target" : "finished",
               format_duration(seconds).c_str(), describe(last_evaluation).c_str(), out.c_str());

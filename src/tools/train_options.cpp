@@ -1,6 +1,13 @@
 #include "tools/train_options.h"
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
 #include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "train/recipe.h"
 
 namespace dp::cli {
 namespace {
@@ -23,18 +30,21 @@ std::string help(const Setting& setting) {
   return text + ")";
 }
 
-void add_setting(CLI::App& app, const Setting& setting, std::set<std::string>& given) {
+template <class Assign>
+void guarded(const Assign& assign) {
+  try {
+    assign();
+  } catch (const InputError& error) {
+    throw CLI::ValidationError(error.what());
+  }
+}
+
+void add_setting(CLI::App& app, const Setting& setting, std::set<std::string>& given,
+                 const std::function<void()>& then = {}) {
   const std::string name = "--" + setting.option;
-  const auto guarded = [](const auto& assign) {
-    try {
-      assign();
-    } catch (const InputError& error) {
-      throw CLI::ValidationError(error.what());
-    }
-  };
   const SettingValue value = setting.get();
   if (std::holds_alternative<bool>(value)) {
-    const auto store = [setting, name, guarded, &given](int64_t count) {
+    const auto store = [setting, name, &given](int64_t count) {
       given.insert(setting.option);
       guarded([&] { setting.assign(count > 0, name); });
     };
@@ -43,13 +53,35 @@ void add_setting(CLI::App& app, const Setting& setting, std::set<std::string>& g
                           help(setting) + (on ? " (default)" : ""));
     return;
   }
-  const auto store = [setting, name, guarded, &given](const std::string& text) {
+  const auto store = [setting, name, then, &given](const std::string& text) {
     given.insert(setting.option);
-    guarded([&] { setting.assign_text(text, name); });
+    guarded([&] {
+      setting.assign_text(text, name);
+      if (then) then();
+    });
   };
   CLI::Option* option = app.add_option_function<std::string>(name, store, help(setting));
   option->type_name(type_name(setting));
   if (const std::string text = setting.text(); !text.empty()) option->default_str(text);
+}
+
+void add_config(CLI::App& app, TrainOptions& options) {
+  const auto read = [&options](const std::string& file) {
+    guarded([&] {
+      std::ifstream stream(file, std::ios::binary);
+      std::ostringstream text;
+      text << stream.rdbuf();
+      if (!stream)
+        throw InputError("--config: " + quote(file) + " cannot be read, expected options in JSON");
+      options.given.merge(assign_options(options.run, parse_json(text.str(), file, "the options"),
+                                         file, options.given.contains("recipe")));
+    });
+  };
+  app.add_option_function<std::string>(
+         "--config", read,
+         "options of this command in JSON by name, {\"lr\": 0.001, \"eval-lengths\": [128, 512]}; "
+         "those on the command line override them")
+      ->type_name("FILE.json");
 }
 
 }  // namespace
@@ -57,7 +89,15 @@ void add_setting(CLI::App& app, const Setting& setting, std::set<std::string>& g
 void add_train_options(CLI::App& app, const TaskOptions& task, TrainOptions& options) {
   options.run.task = task;
   set_defaults(options.run);
-  for (const Setting& setting : run_settings(options.run)) add_setting(app, setting, options.given);
+  // Options take effect in this order, whatever their order on the command line: recipe, file, all others.
+  const Settings settings = run_settings(options.run);
+  const auto is_recipe = [](const Setting& setting) { return setting.option == "recipe"; };
+  for (const Setting& setting : settings)
+    if (is_recipe(setting))
+      add_setting(app, setting, options.given, [&options] { apply_recipe(options.run); });
+  add_config(app, options);
+  for (const Setting& setting : settings)
+    if (!is_recipe(setting)) add_setting(app, setting, options.given);
   app.add_option("--out", options.out, "directory of the run")->type_name("DIR")->required();
   app.add_flag("--resume", options.resume,
                "go on with the run in --out, with its settings; starts it if there is none");

@@ -11,9 +11,8 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "tools/command.h"
-#include "tools/problem_of.h"
 #include "tools/verify_options.h"
-#include "nn/pretrained.h"
+#include "tools/word_model.h"
 
 namespace dp::cli {
 namespace {
@@ -53,9 +52,8 @@ int verify(VerifyArguments& arguments) {
   arguments.words.parse();
   theory::VerifyOptions& options = arguments.words.options;
   arguments.json.check();
-  arguments.threads.apply();
-  const theory::Problem problem = problem_of(arguments.model);
-  const LanguageModel model = load_model(arguments.model);
+  const theory::Problem problem = find_problem(arguments.model);
+  const auto model = open_answerer(arguments.model, arguments.threads.count());
   theory::VerifyResult result;
   {
     std::optional<Progress> progress;
@@ -64,10 +62,10 @@ int verify(VerifyArguments& arguments) {
       if (what != shown) progress.emplace(what, 1000), shown = what;
       progress->update(static_cast<int64_t>(share * 1000), "no error so far");
     };
-    result = theory::verify(model, problem, options);
+    result = theory::verify(*model, problem, options);
   }
 
-  std::printf("%s, weights in %s\n", problem.name.c_str(), model.config().dtype.c_str());
+  std::printf("%s, weights in %s\n", problem.name.c_str(), model->config().dtype.c_str());
   if (options.all_words_up_to > 0)
     std::printf("all words of %ld symbols: %ld words, %ld positions right\n", result.words_length,
                 result.words, result.word_positions);
@@ -81,7 +79,7 @@ int verify(VerifyArguments& arguments) {
               result.first_error ? describe(*result.first_error, problem).c_str() : "no error");
   nlohmann::ordered_json json = {
       {"problem", problem.name},
-      {"dtype", model.config().dtype},
+      {"dtype", model->config().dtype},
       {"all_words",
        {{"length", result.words_length},
         {"words", result.words},

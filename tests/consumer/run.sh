@@ -13,6 +13,23 @@ cmake -G Ninja -S "$source" -B "$work/build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_PR
   ${toolchain:+-DCMAKE_TOOLCHAIN_FILE="$toolchain"}
 cmake --build "$work/build"
 "${emulator[@]}" "$work/build/use_kernels"
+
+# Parts without libtorch are found where there is none, and a part that does not exist is refused.
+cmake -G Ninja -S "$source/core_only" -B "$work/core" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON \
+  ${toolchain:+-DCMAKE_TOOLCHAIN_FILE="$toolchain"}
+cmake --build "$work/core"
+"${emulator[@]}" "$work/core/use_kernels"
+if cmake -S "$source/core_only" -B "$work/wrong" -DCMAKE_PREFIX_PATH="$work/prefix" -DPART=kernel >/dev/null 2>&1; then
+  echo "find_package accepts the component kernel, which does not exist" >&2
+  exit 1
+fi
+[[ -s $work/prefix/share/doc/deltaproduct/LICENSE ]]
+if [[ -z $toolchain ]] && command -v pkg-config >/dev/null; then
+  pc=$(dirname "$(find "$work/prefix" -name deltaproduct.pc)")
+  flags=$(PKG_CONFIG_PATH=$pc pkg-config --static --cflags --libs deltaproduct)
+  g++ "$source/use_kernels.cpp" $flags -o "$work/by_pkg_config"
+  "$work/by_pkg_config"
+fi
 if [[ -e $work/build/use_ops ]]; then
   "$work/build/use_ops"
   model=$source/../data/golden/model_a_gated_n2

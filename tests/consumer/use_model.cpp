@@ -1,14 +1,14 @@
-#include <deltaproduct/infer/generate.h>
-#include <deltaproduct/nn/pretrained.h>
+#include <deltaproduct/runtime/generate.h>
 
 #include <iostream>
 
 int main(int, char** argv) {
-  const auto model = std::make_shared<dp::LanguageModel>(dp::load_model(argv[1]));
-  dp::Session session(model);
+  dp::ThreadPool threads(2);
+  dp::runtime::Runner runner(dp::runtime::Model::open(argv[1]), threads);
+  dp::runtime::Session session(runner);
   const std::vector<int64_t> prompt = {1, 5, 7};
-  dp::GenerateOptions options;
+  dp::runtime::GenerateOptions options;
   options.max_tokens = 10;
-  for (const int64_t token : dp::generate(session, prompt, options)) std::cout << token << " ";
+  for (const int64_t token : dp::runtime::generate(session, prompt, options)) std::cout << token << " ";
   session.save(argv[2]);  // to go on later, at no cost for what has been read
 }

@@ -134,7 +134,7 @@ function headsTable(data) {
     { head: "answers right alone", cell: accuracy("accuracy_alone", "answers"), number: true },
     { head: "sequences right without", cell: accuracy("accuracy_cut", "sequences"), number: true },
     { head: "answers right without", cell: accuracy("accuracy_cut", "answers"), number: true },
-    { head: "elements with beta near 2, per factor",
+    { head: "elements other than the identity with beta near 2, per factor",
       cell: (head) => ({ text: head.factors.map((factor) => factor.near_two).join(", "),
           value: Math.min(...head.factors.map((factor) => factor.near_two)) }), number: true },
     { head: "beta", cell: (head) => `${fixed(Math.min(...betas(head)), 2)} to ${fixed(Math.max(...betas(head)), 2)}`,
@@ -167,7 +167,8 @@ export function analysisPage(data) {
         grid([figure(headsChart(data, "sequences")), figure(headsChart(data, "answers"))], "pairs"),
         note(`Measured on ${data.sequences} test sequences of length ${data.length}. “Alone”: the outputs of all other heads ` +
           `of the layer are set to zero. “Without”: the output of this head is. The dashed line is the whole model. A sequence ` +
-          `counts as right if every answer in it is right; small figures are binomial 95% intervals (Wilson).`),
+          `counts as right if every answer in it is right; small figures are binomial 95% intervals (Wilson). The identity is not ` +
+          "counted among elements with a beta near 2, since it needs no reflection."),
         headsTable(data)),
       section("Betas", grid(data.layers.map((_, l) => figure(betaChart(data, l))), "single"),
         note("The transition matrix of an element is a product of factors I − beta k kᵀ, applied one after the other. A factor " +

@@ -90,5 +90,5 @@ export function formalLanguagesSection(groups) {
       runs.some((run) => !run.evaluation) && "For runs without an eval.json it is the last evaluation during training, on " +
         "validation sequences."),
     grid(groups.map((group) => figure(languageChart(group))), ""),
-    note(several && "Thin lines are single seeds and the thick line is their median.", "Scores below guessing are drawn as 0."));
+    note(several && "Thin lines are single seeds and the thick line is their median (for two seeds, their mean).", "Scores below guessing are drawn as 0."));
 }

@@ -316,7 +316,7 @@ export function languageModelSections(groups, anchor) {
           ...positions.map(({ group, data }) =>
             figure((choices) => positionChart(group, data, choices.position !== "linear"), ["position"]))], "pairs"),
       note("Training loss is the mean over neighbouring steps; its axis leaves out the first tenth of training where that is " +
-        "higher.", several && "Thin lines are single seeds and the thick line is their median.")),
+        "higher.", several && "Thin lines are single seeds and the thick line is their median (for two seeds, their mean).")),
     withRanks.length ? section("Effective rank of the states",
       h("form", { class: "choices" },
         choice("layer", "Layer", [["all", "all"], ...Array.from({ length: layers }, (_, i) => [String(i), String(i)])])),

@@ -91,7 +91,7 @@ export function theoryPage(data) {
           "axes begin at 0.8. At β₁ = β₂ = 2, two reflections rotate the plane by 2θ.")),
       section("How the norm of the state grows",
         grid([productChart(data.norms), stateChart(data.norms), radiusChart(data.radii)].map((chart) => figure(chart))),
-        note("Thin lines are seeds and thick lines their median.",
+        note("Thin lines are seeds and thick lines their median (for two seeds, their mean).",
           `DeltaProduct has random keys in ${data.width} dimensions and ${data.factors} factors per step; each of its ` +
           "transitions has a norm of at most 1, and so has every product of them.",
           "A transition of RWKV-7 is diag(w) − c k (k ⊙ a)ᵀ. The pair that is applied in turn has c = 1 and w = 1 and differs " +

@@ -11,4 +11,9 @@ namespace dp {
 /// for values nested more than 64 deep: whoever prints a value recurses once per level.
 nlohmann::json parse_json(std::string_view text, const std::string& file, std::string_view what);
 
+/// `object` with one more field, "checksum", of all others: for small files whose damage must not pass for other values.
+nlohmann::json with_checksum(nlohmann::json object);
+/// Throws InputError if `object` has a checksum that is not its own. Without one there is nothing to compare.
+void expect_checksum(nlohmann::json object, const std::string& file);
+
 }  // namespace dp

@@ -103,6 +103,13 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   return checkpoint;
 }
 
+size_t Checkpoint::verify() const {
+  size_t verified = 0;
+  for (const File& file : files_)
+    if (const auto* safetensors = std::get_if<SafetensorsFile>(&file)) verified += safetensors->verify();
+  return verified;
+}
+
 StoredTensor Checkpoint::tensor(std::string_view name) const {
   const auto found = file_of_.find(name);
   if (found == file_of_.end()) {

@@ -36,6 +36,10 @@ class Checkpoint {
   const std::vector<std::string>& names() const { return names_; }  // sorted
   bool has(std::string_view name) const { return file_of_.contains(name); }
 
+  /// Compares all data with the checksums in its files (SafetensorsFile::verify). Returns the number of tensors that have
+  /// one.
+  size_t verify() const;
+
   /// Tied weights of a .bin share memory. Throws InputError when there is no such tensor.
   StoredTensor tensor(std::string_view name) const;
 

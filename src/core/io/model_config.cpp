@@ -17,17 +17,13 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kLargest = int64_t{1} << 24;  // of any size: products of two fit in 64 bits
 constexpr int64_t kMostLayers = 100000;
+constexpr int64_t kMostFactors = 1024;  // Householder factors per token; each has parameters of its own
 constexpr uintmax_t kLargestFile = 16 << 20;
-constexpr const char* kModelTypes[] = {"gated_deltaproduct",
-                                       "gated_delta_product",
-                                       "delta_net",
-                                       "gated_deltanet",
-                                       "transformer",
-                                       "gla",
-                                       "mamba",
-                                       "mlstm",
-                                       "slstm",
-                                       "rwkv7_product"};
+constexpr const char* kModelTypes[] = {
+#define DP_MODEL(option, type, name, mixer, traits) type,
+#include "io/models.def"
+#undef DP_MODEL
+    "gated_delta_product"};  // another name of gated_deltaproduct
 // The class that Python would make of a file, for types that fla has.
 constexpr std::pair<const char*, const char*> kArchitectures[] = {
     {"gated_deltaproduct", "GatedDeltaProductForCausalLM"},
@@ -265,7 +261,7 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   if (config.model_type == "delta_net") take_delta_net_fields(fields, config);
   fields.take("head_dim", config.head_dim, 1);
   fields.take("expand_v", config.expand_v, 1e-6, 1e6);
-  fields.take("num_householder", config.num_householder, 1);
+  fields.take("num_householder", config.num_householder, 1, kMostFactors);
   fields.take("allow_neg_eigval", config.allow_neg_eigval);
   fields.take("use_forget_gate", config.use_forget_gate);
   config.legacy_layout =

@@ -103,8 +103,8 @@ TEST(ModelConfig, RefusesWrongFieldsByName) {
             "f.json: field 'model_type' is nothing, expected \"gated_deltaproduct\"");
   EXPECT_EQ(error_of(R"({"model_type": "llama"})"),
             "f.json: field 'model_type' is '\"llama\"', expected \"gated_deltaproduct\", "
-            "\"gated_delta_product\", \"delta_net\", \"gated_deltanet\", \"transformer\", \"gla\", "
-            "\"mamba\", \"mlstm\", \"slstm\" or \"rwkv7_product\"");
+            "\"delta_net\", \"gated_deltanet\", \"transformer\", \"gla\", "
+            "\"mamba\", \"mlstm\", \"slstm\", \"rwkv7_product\" or \"gated_delta_product\"");
   EXPECT_EQ(error_of(with("num_heads", 0)),
             "f.json: field 'num_heads' is '0', expected an integer from 1 to 16777216");
   EXPECT_EQ(error_of(with("num_heads", 18446744073709551615u)),
@@ -155,9 +155,11 @@ TEST(ModelConfig, RefusesWhatIsNoObject) {
 
 TEST(ModelConfig, RefusesSizesWhoseProductsOverflow) {
   EXPECT_NE(error_of(R"({"model_type": "gated_deltaproduct", "num_heads": 16777216,
-                         "head_dim": 16777216, "num_householder": 16777216})")
+                         "head_dim": 16777216, "num_householder": 1024})")
                 .find("expected at most 16777216"),
             std::string::npos);
+  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "num_householder": 8000000})"),
+            "f.json: field 'num_householder' is '8000000', expected an integer from 1 to 1024");
 }
 
 // As fla's DeltaNetConfig and GatedDeltaNetConfig write them.

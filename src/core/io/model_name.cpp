@@ -11,20 +11,16 @@ namespace {
 
 struct KnownModel {
   const char *option, *type, *name;
-  bool has_range;    // of eigenvalues, to choose
-  bool has_factors;  // num_householder
+  unsigned traits;
+
+  bool has(ModelTrait trait) const { return (traits & trait) != 0; }
 };
 
 constexpr KnownModel kKnownModels[] = {
-    {"deltaproduct", "gated_deltaproduct", "DeltaProduct", true, true},
-    {"delta-net", "delta_net", "DeltaNet", true, false},
-    {"gated-delta-net", "gated_deltanet", "Gated DeltaNet", true, false},
-    {"transformer", "transformer", "Transformer", false, false},
-    {"gla", "gla", "GLA", false, false},
-    {"mamba", "mamba", "Mamba", true, false},
-    {"mlstm", "mlstm", "mLSTM", false, false},
-    {"slstm", "slstm", "sLSTM", false, false},
-    {"rwkv7", "rwkv7_product", "RWKV-7", true, true}};
+#define DP_MODEL(option, type, name, mixer, traits) {option, type, name, traits},
+#include "io/models.def"
+#undef DP_MODEL
+};
 
 // "gated_delta_product", another name of the first, is that one.
 const KnownModel& known_model(const ModelConfig& config) {
@@ -41,18 +37,25 @@ std::string architecture_name(const ModelConfig& config) {
   if (&model == kKnownModels && config.use_forget_gate) name.insert(0, "Gated ");
   // RWKV-7 is the one with one factor.
   const bool number = &model == kKnownModels || config.num_householder > 1;
-  if (model.has_factors && number) name += "_" + std::to_string(config.num_householder);
+  if (model.has(kHasFactors) && number) name += "_" + std::to_string(config.num_householder);
   return name;
 }
 
 std::string model_name(const ModelConfig& config) {
-  if (!known_model(config).has_range) return architecture_name(config);
+  if (!known_model(config).has(kHasEigenvalues)) return architecture_name(config);
   return architecture_name(config) + (config.allow_neg_eigval ? " [-1,1]" : " [0,1]");
 }
 
 std::vector<std::string> model_options() {
   std::vector<std::string> options;
   for (const KnownModel& model : kKnownModels) options.emplace_back(model.option);
+  return options;
+}
+
+std::vector<std::string> models_with(ModelTrait trait) {
+  std::vector<std::string> options;
+  for (const KnownModel& model : kKnownModels)
+    if (model.has(trait)) options.emplace_back(model.option);
   return options;
 }
 

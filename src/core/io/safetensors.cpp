@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/text.h"
@@ -25,6 +26,7 @@ using nlohmann::ordered_json;
 constexpr size_t kLengthBytes = 8;                // the header length at the start of a file
 constexpr uint64_t kLongestHeader = 100'000'000;  // as in the reference implementation
 constexpr std::string_view kMetadata = "__metadata__";
+constexpr std::string_view kChecksum = "xxh64:";
 
 struct DTypeRow {
   DType dtype;
@@ -154,6 +156,15 @@ void check_layout(const std::string& file, std::span<const std::byte> data,
                    " of the data, but the file goes on to byte " + std::to_string(data.size()));
 }
 
+// A byte that no text holds ends each, so that no two sets of metadata run together the same.
+uint64_t metadata_hash(const TensorMetadata& metadata) {
+  Hasher hasher;
+  for (const auto& [key, value] : metadata)
+    for (const std::string& text : {key, value})
+      hasher.add(std::as_bytes(std::span(text.c_str(), text.size() + 1)));
+  return hasher.result();
+}
+
 }  // namespace
 
 size_t size_of(DType dtype) { return row_of(dtype).size; }
@@ -197,6 +208,30 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   mapping_ = file.mapping;
   entries_ = parse_safetensors(file.bytes, path.string(), &metadata_);
   for (size_t i = 0; i < entries_.size(); ++i) index_[entries_[i].name] = i;
+  for (auto field = metadata_.lower_bound(std::string(kChecksum));
+       field != metadata_.end() && field->first.starts_with(kChecksum);) {
+    checksums_[field->first.substr(kChecksum.size())] = field->second;
+    field = metadata_.erase(field);
+  }
+}
+
+size_t SafetensorsFile::verify() const {
+  if (checksums_.empty()) return 0;
+  for (const TensorEntry& entry : entries_)
+    if (!checksums_.contains(entry.name))
+      fail(path_.string(), entry.name, "has no checksum, but others have one: the file is damaged");
+  if (!checksums_.contains(std::string(kMetadata)))
+    fail(path_.string(), "has no checksum of its metadata, but of tensors: the file is damaged");
+  for (const auto& [name, expected] : checksums_) {
+    const TensorEntry* entry = find(name);
+    if (!entry && name != kMetadata)
+      fail(path_.string(), "has a checksum of tensor " + quote(name) + ", which is not there: the file is damaged");
+    const std::string found = to_hex(entry ? hash_of(entry->data) : metadata_hash(metadata_));
+    const std::string what = "has the checksum " + found + ", expected " + quote(expected) + ": the file is damaged";
+    if (found != expected && entry) fail(path_.string(), name, what);
+    if (found != expected) fail(path_.string(), "the metadata " + what);
+  }
+  return entries_.size();
 }
 
 const TensorEntry* SafetensorsFile::find(std::string_view name) const {
@@ -215,7 +250,11 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorEntr
     return std::tuple(-static_cast<int>(size_of(entry.dtype)), std::string_view(entry.name));
   });
   ordered_json header = ordered_json::object();
-  if (!metadata.empty()) header[kMetadata] = metadata;
+  TensorMetadata sealed = metadata;
+  sealed[std::string(kChecksum).append(kMetadata)] = to_hex(metadata_hash(metadata));
+  for (const TensorEntry& entry : entries)
+    sealed[std::string(kChecksum) + entry.name] = to_hex(hash_of(entry.data));
+  header[kMetadata] = sealed;
   size_t end = 0;
   for (const TensorEntry& entry : entries) {
     const auto reject = [&](const char* why) {

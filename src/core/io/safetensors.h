@@ -57,7 +57,11 @@ class SafetensorsFile {
   const std::vector<TensorEntry>& entries() const {
     return entries_;
   }                                                             // in the order of their data
-  const TensorMetadata& metadata() const { return metadata_; }  // the header's __metadata__
+  const TensorMetadata& metadata() const { return metadata_; }  // __metadata__ without checksums
+
+  /// Reads all data and compares it with the checksums that write_safetensors left. Returns the number of tensors that
+  /// have one: none in files of other programs. Throws InputError that names the first damaged tensor.
+  size_t verify() const;
 
   const TensorEntry* find(std::string_view name) const;  // null when there is none
   const TensorEntry& at(std::string_view name) const;    // throws InputError when there is none
@@ -69,7 +73,7 @@ class SafetensorsFile {
   std::filesystem::path path_;
   std::shared_ptr<const void> mapping_;
   std::vector<TensorEntry> entries_;
-  TensorMetadata metadata_;
+  TensorMetadata metadata_, checksums_;  // the second by tensor name
   std::map<std::string, size_t, std::less<>> index_;  // name -> position in entries_
 };
 
@@ -79,7 +83,8 @@ std::vector<TensorEntry> parse_safetensors(std::span<const std::byte> bytes,
                                            const std::string& file, TensorMetadata* metadata);
 
 /// Writes atomically: widest dtype first and then by name, header padded with spaces to a multiple
-/// of 8. Throws std::invalid_argument for repeated names and for data that does not fit its shape.
+/// of 8. The metadata also gets "xxh64:NAME", the checksum of tensor NAME's bytes as 16 hexadecimal digits, and
+/// "xxh64:__metadata__" of the given metadata; other readers pass over them. Throws std::invalid_argument for repeated names and for data that does not fit its shape.
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorEntry> entries,
                        const TensorMetadata& metadata = {});
 

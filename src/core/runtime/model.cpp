@@ -13,11 +13,6 @@ namespace fs = std::filesystem;
 // A config.json is not to be believed about sizes that no tensor confirms.
 constexpr double kMostStateBytes = 16e9;
 
-bool is_supported(const std::string& model_type) {
-  return model_type == "gated_deltaproduct" || model_type == "gated_delta_product" ||
-         model_type == "delta_net" || model_type == "gated_deltanet";
-}
-
 void check_state_size(const ModelConfig& c, const std::string& origin) {
   const double heads = static_cast<double>(c.value_heads()) * static_cast<double>(c.head_dim) *
                        static_cast<double>(c.value_head_dim());
@@ -50,6 +45,12 @@ Block read_block(const ModelConfig& config, const std::string& prefix, WeightRea
 
 }  // namespace
 
+bool is_supported(const ModelConfig& config) {
+  const std::string& type = config.model_type;
+  return type == "gated_deltaproduct" || type == "gated_delta_product" || type == "delta_net" ||
+         type == "gated_deltanet";
+}
+
 std::shared_ptr<const Model> Model::open(const fs::path& path) {
   std::error_code error;
   const fs::path folder = fs::is_regular_file(path, error) ? path.parent_path() : path;
@@ -76,7 +77,7 @@ std::shared_ptr<const Model> Model::from_arrays(const ModelConfig& config,
 
 Model::Model(ModelConfig config, NamedTensors tensors) : config_(std::move(config)) {
   check_model_config(config_, tensors.origin);
-  if (!is_supported(config_.model_type))
+  if (!is_supported(config_))
     throw InputError(tensors.origin + ": model_type is " + quote(config_.model_type) +
                      ", expected gated_deltaproduct, delta_net or gated_deltanet: other models run "
                      "where they are trained");

@@ -40,6 +40,9 @@ struct Block {
   Matrix gate_proj, up_proj, down_proj;  // [width,D], [width,D], [D,width]
 };
 
+/// Whether Model runs models of this kind; rivals run in the lab alone.
+bool is_supported(const ModelConfig& config);
+
 /// Does not change once it is open: any number of Runners may use it at the same time.
 class Model {
  public:

@@ -46,9 +46,19 @@ void check_sampling(const SamplingOptions& options) {
           "a number above 0 and up to 1");
   require(options.repetition_penalty > 0 && std::isfinite(options.repetition_penalty),
           "repetition_penalty", options.repetition_penalty, "a positive number");
+  require(std::isfinite(options.presence_penalty), "presence_penalty", options.presence_penalty,
+          "a number");
+  require(std::isfinite(options.frequency_penalty), "frequency_penalty", options.frequency_penalty,
+          "a number");
+  for (const auto& [token, bias] : options.logit_bias)
+    require(std::isfinite(bias), "logit_bias", bias, "a number");
 }
 
-Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {
+Sampler::Sampler(const SamplingOptions& options)
+    : options_(options),
+      adjusts_(options.repetition_penalty != 1 || options.presence_penalty != 0 ||
+               options.frequency_penalty != 0 || !options.logit_bias.empty()),
+      random_(options.seed) {
   check_sampling(options);
 }
 
@@ -61,7 +71,7 @@ void Sampler::note(std::span<const int64_t> tokens) {
 }
 
 int64_t Sampler::sample(std::span<const float> logits) {
-  if (options_.temperature == 0 && options_.repetition_penalty == 1) return most_likely(logits);
+  if (options_.temperature == 0 && !adjusts_) return most_likely(logits);
   std::vector<float> scores(logits.begin(), logits.end());
   bool any = false;
   for (float& score : scores) {
@@ -69,14 +79,25 @@ int64_t Sampler::sample(std::span<const float> logits) {
     any |= score > kNever;
   }
   if (!any) complain_of_no_token();
+  if (adjusts_) adjust(scores);
+  const int64_t token = choose(scores);
+  note(std::span(&token, 1));
+  if (options_.presence_penalty != 0 || options_.frequency_penalty != 0) ++counts_[token];
+  return token;
+}
+
+void Sampler::adjust(std::vector<float>& scores) const {
   if (options_.repetition_penalty != 1) {
     const auto penalty = static_cast<float>(options_.repetition_penalty);
     for (size_t i = 0; i < std::min(seen_.size(), scores.size()); ++i)
       if (seen_[i]) scores[i] = scores[i] > 0 ? scores[i] / penalty : scores[i] * penalty;
   }
-  const int64_t token = choose(scores);
-  note(std::span(&token, 1));
-  return token;
+  for (const auto& [token, count] : counts_)
+    scores[token] -= static_cast<float>(options_.presence_penalty +
+                                        options_.frequency_penalty * static_cast<double>(count));
+  for (const auto& [token, bias] : options_.logit_bias)
+    if (token >= 0 && static_cast<size_t>(token) < scores.size())
+      scores[token] += static_cast<float>(bias);
 }
 
 int64_t Sampler::choose(std::vector<float>& scores) {

@@ -105,5 +105,33 @@ TEST(Sampler, RefusesOptionsOutOfRange) {
     EXPECT_THROW(check_sampling(options), InputError);
 }
 
+TEST(Sampler, PenalisesWhatWasSampledButNotThePrompt) {
+  SamplingOptions options;
+  options.presence_penalty = 2;  // more than any two logits differ
+  Sampler once(options);
+  once.note(std::vector<int64_t>{1, 3});
+  std::vector<int64_t> tokens;
+  for (int i = 0; i < 5; ++i) tokens.push_back(once.sample(kLogits));
+  EXPECT_EQ(tokens,
+            (std::vector<int64_t>{1, 3, 2, 0, 1}));  // once all have it, it makes no difference
+  options.presence_penalty = 0, options.frequency_penalty = 0.5;
+  Sampler often(options);
+  tokens.clear();
+  // Logits -0.92, -1.20, -1.61, -2.30 of 1, 3, 2, 0; each choice costs 0.5.
+  for (int i = 0; i < 6; ++i) tokens.push_back(often.sample(kLogits));
+  EXPECT_EQ(tokens, (std::vector<int64_t>{1, 3, 1, 2, 3, 1}));
+}
+
+TEST(Sampler, AddsBiases) {
+  SamplingOptions options;
+  options.logit_bias = {{0, 100}, {7, 100}};  // one is of no token
+  EXPECT_EQ(histogram(options, 10), (std::map<int64_t, int>{{0, 10}}));
+  options.temperature = 1;
+  options.logit_bias = {{1, -100}, {2, std::log(3.0)}};
+  const auto counts = histogram(options, 20000);  // 0.1, 0, 0.6, 0.3
+  EXPECT_EQ(counts.count(1), 0u);
+  EXPECT_NEAR(counts.at(2), 12000, 300);
+}
+
 }  // namespace
 }  // namespace dp

@@ -81,6 +81,7 @@ void write_state(const std::filesystem::path& path, const Model& model, const St
 void read_state(const std::filesystem::path& path, const Model& model, State& state,
                 std::vector<float>& logits) {
   const SafetensorsFile file(path);
+  file.verify();
   check_origin(file, model);
   State read = model.new_state();
   std::vector<float> read_logits;

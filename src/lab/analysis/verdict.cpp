@@ -26,14 +26,15 @@ std::string list(const std::vector<int64_t>& numbers) {
   return text;
 }
 
-std::string words(const Verdict& verdict, int64_t elements) {
+std::string words(const Verdict& verdict, bool has_identity) {
   const size_t factors = verdict.near_two.size();
   std::string text = verdict.reflections ? factors == 1   ? "its factor is a reflection"
                                            : factors == 2 ? "both factors are reflections"
                                                           : "all its factors are reflections"
                                          : "not all its factors are reflections";
-  text += format(" (beta of %.1f or more for %s of %ld elements)", kNearTwo,
-                 list(verdict.near_two).c_str(), elements);
+  text += format(" (beta of %.1f or more for %s of %ld elements%s)", kNearTwo,
+                 list(verdict.near_two).c_str(), verdict.elements,
+                 has_identity ? " other than the identity" : "");
   const double percent = 100 * verdict.in_three;
   if (verdict.in_three > kMostVariance)
     text += format(", %s three principal components hold %.1f %% of its keys' variance",
@@ -53,20 +54,24 @@ std::string words(const Verdict& verdict, int64_t elements) {
 
 }  // namespace
 
-Verdict judge(const Head& head) {
+Verdict judge(const Head& head, const std::vector<Element>& elements) {
   Verdict verdict;
   verdict.near_two.assign(head.factor_keys.size(), 0);
-  for (const std::vector<double>& betas : head.beta)
-    for (size_t j = 0; j < betas.size(); ++j) verdict.near_two[j] += betas[j] >= kNearTwo;
-  const auto elements = static_cast<int64_t>(head.beta.size());
+  for (size_t e = 0; e < head.beta.size(); ++e) {
+    if (elements.at(e).order == 1) continue;
+    ++verdict.elements;
+    for (size_t j = 0; j < verdict.near_two.size(); ++j)
+      verdict.near_two[j] += head.beta[e][j] >= kNearTwo;
+  }
   verdict.reflections = std::ranges::all_of(verdict.near_two, [&](int64_t count) {
-    return static_cast<double>(count) >= kNearlyAll * static_cast<double>(elements);
+    return verdict.elements > 0 &&
+           static_cast<double>(count) >= kNearlyAll * static_cast<double>(verdict.elements);
   });
   const std::vector<double>& cumulative = head.keys.centred;
   verdict.dimensions = components_for(cumulative, kMostVariance);
   verdict.in_three = cumulative.at(std::min<size_t>(3, cumulative.size()) - 1);
   verdict.as_in_paper = verdict.reflections && verdict.in_three > kMostVariance;
-  verdict.words = words(verdict, elements);
+  verdict.words = words(verdict, verdict.elements < std::ssize(head.beta));
   return verdict;
 }
 
@@ -91,16 +96,16 @@ std::vector<std::string> summary(const Analysis& analysis) {
         "The model gets %.3f of the answers right at this length: it has not learnt the task, and "
         "what its heads do may mean little.",
         analysis.whole.answers));
-  lines.push_back(name + ": " + judge(first).words + ".");
+  lines.push_back(name + ": " + judge(first, analysis.elements).words + ".");
   std::vector<std::string> others;  // that do what the paper found
   int64_t heads = 0;
   for (const Layer& layer : analysis.layers)
     for (const Head& head : layer.heads) {
       ++heads;
-      if (&head != &first && judge(head).as_in_paper) others.push_back(name_of(head, analysis));
+      if (&head != &first && judge(head, analysis.elements).as_in_paper) others.push_back(name_of(head, analysis));
     }
   if (heads == 1) return lines;
-  if (judge(first).as_in_paper) others.insert(others.begin(), name_of(first, analysis));
+  if (judge(first, analysis.elements).as_in_paper) others.insert(others.begin(), name_of(first, analysis));
   std::string line =
       "Reflections with keys in three dimensions, as the paper found for S4, are in ";
   line += others.empty() ? format("none of %ld heads", heads)

@@ -17,9 +17,11 @@ inline constexpr double kNearlyAll = 0.95;
 inline constexpr double kMostVariance = 0.95;
 
 struct Verdict {
-  std::vector<int64_t> near_two;  // [F] elements whose mean beta is kNearTwo or more
-  /// Each factor reflects for nearly all elements. All elements count, as in the paper: two reflections
-  /// with the same key are the identity, so that no element needs a smaller beta.
+  /// [F] elements whose mean beta is kNearTwo or more. The identity is not counted: it needs no reflection, although two
+  /// reflections with the same key are one way to write it.
+  std::vector<int64_t> near_two;
+  int64_t elements = 0;  // that could be counted
+  /// Each factor reflects for nearly all of these elements.
   bool reflections = false;
   int64_t dimensions =
       0;                // components that hold kMostVariance of the variance of all keys, centred
@@ -27,7 +29,8 @@ struct Verdict {
   bool as_in_paper = false;  // reflections, and more than kMostVariance in three dimensions
   std::string words;         // one sentence without the name of the head
 };
-Verdict judge(const Head& head);
+/// `elements` are those of the head's analysis.
+Verdict judge(const Head& head, const std::vector<Element>& elements);
 
 /// "head 3", or "head 3 of layer 1" if there are several layers.
 std::string name_of(const Head& head, const Analysis& analysis);

@@ -1,20 +1,13 @@
 // A continuation, token by token.
 #pragma once
-#include <functional>
 #include <vector>
 
-#include "runtime/sampler.h"
 #include "infer/session.h"
+#include "runtime/generate.h"
 
 namespace dp {
 
-struct GenerateOptions {
-  SamplingOptions sampling;
-  int64_t max_tokens = 32;
-  std::vector<int64_t> stop_tokens;  // end the continuation, and are not part of it
-  /// Called with each token as it is chosen; false stops.
-  std::function<bool(int64_t)> on_token;
-};
+using runtime::GenerateOptions;
 
 /// Feeds `prompt` (which may be empty if the session has seen a token) and continues it. Afterwards the
 /// session has seen the prompt and every token returned.

@@ -1,5 +1,6 @@
 // States that were saved here go on in core/runtime, and the other way round.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "base/test_folder.h"

@@ -84,4 +84,8 @@ at::Tensor DeltaProductLayer::forward(const at::Tensor& x, const MixerContext& c
   return output_.forward(output.o, x);
 }
 
+std::unique_ptr<TokenMixer> make_delta_product_mixer(const ModelConfig& config) {
+  return std::make_unique<DeltaProductLayer>(config);
+}
+
 }  // namespace dp

@@ -1,23 +1,19 @@
 #include "io/model_config.h"
-#include "nn/rivals/gla.h"
-#include "nn/rivals/mamba.h"
-#include "nn/rivals/mlstm.h"
-#include "nn/rivals/rwkv7.h"
-#include "nn/rivals/slstm.h"
-#include "nn/rivals/transformer.h"
-#include "nn/delta_product_layer.h"
 #include "nn/token_mixer.h"
 
 namespace dp {
 
+#define DP_MODEL(option, type, name, mixer, traits) \
+  std::unique_ptr<TokenMixer> make_##mixer##_mixer(const ModelConfig& config);
+#include "io/models.def"
+#undef DP_MODEL
+
 std::unique_ptr<TokenMixer> make_token_mixer(const ModelConfig& config) {
-  if (config.model_type == "slstm") return std::make_unique<SlstmMixer>(config);
-  if (config.model_type == "mamba") return std::make_unique<MambaMixer>(config);
-  if (config.model_type == "transformer") return std::make_unique<TransformerMixer>(config);
-  if (config.model_type == "gla") return std::make_unique<GlaMixer>(config);
-  if (config.model_type == "mlstm") return std::make_unique<MlstmMixer>(config);
-  if (config.model_type == "rwkv7_product") return std::make_unique<Rwkv7Mixer>(config);
-  return std::make_unique<DeltaProductLayer>(config);  // and (Gated) DeltaNet: one factor
+#define DP_MODEL(option, type, name, mixer, traits) \
+  if (config.model_type == type) return make_##mixer##_mixer(config);
+#include "io/models.def"
+#undef DP_MODEL
+  return make_delta_product_mixer(config);  // under its other name, gated_delta_product
 }
 
 }  // namespace dp

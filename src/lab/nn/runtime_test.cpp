@@ -1,5 +1,6 @@
 // The two implementations of one definition: nn with gradients, core/runtime on raw memory.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "base/test_folder.h"

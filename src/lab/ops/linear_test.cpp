@@ -101,8 +101,8 @@ TEST(LinearOp, GradientsOfEveryPathMatchTorchs) {
         const at::Tensor x = normal({2, M, 67}, 1).to(at::kFloat).requires_grad_();
         const at::Tensor weight = normal({31, 67}, 2).to(type).requires_grad_();
         dp::linear(x, weight, mode).sin().sum().backward();
-        (mode == LinearMode::kByShape ? got : want) = {{"dx", x.grad()},
-                                                       {"dweight", weight.grad()}};
+        Tensors& gradients = mode == LinearMode::kByShape ? got : want;
+        gradients = {{"dx", x.grad()}, {"dweight", weight.grad()}};
       }
       EXPECT_EQ(got.at("dweight").scalar_type(), type);
       EXPECT_TRUE(close("dx", got.at("dx"), want.at("dx"), 1e-5)) << type << " M=" << M;

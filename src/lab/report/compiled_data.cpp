@@ -71,11 +71,11 @@ ordered_json walk_data(const Walk& walk) {
   return {{"word", walk.word}, {"answers", walk.answers}};
 }
 
-ordered_json check_data(const CompiledModel& compiled) {
+ordered_json check_data(theory::Answerer& model, const Problem& problem) {
   theory::VerifyOptions options;
   options.all_words_up_to = options.long_length = 0;
   options.random_words = kCheckedWords, options.random_length = kCheckedLength;
-  const theory::VerifyResult result = theory::verify(compiled.model, compiled.problem, options);
+  const theory::VerifyResult result = theory::verify(model, problem, options);
   return {{"words", kCheckedWords},
           {"length", kCheckedLength},
           {"wrong_at", result.first_error ? ordered_json(result.first_error->position)
@@ -131,14 +131,15 @@ CompiledModel load_compiled(const std::filesystem::path& directory) {
     const auto found = json.find(name);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
-  return {std::move(problem), field("theorem"), field("command"), directory.string(),
-          load_model(directory)};
+  return {std::move(problem), field("theorem"),      field("command"),
+          directory.string(), load_model(directory), runtime::Model::open(directory)};
 }
 
 ordered_json compiled_data(const CompiledModel& compiled) {
   const c10::InferenceMode guard;
   const Problem& problem = compiled.problem;
-  const Walk walk = walk_word(compiled.model, problem, example_word(problem));
+  const auto answerer = theory::make_answerer(compiled.runtime);
+  const Walk walk = walk_word(*answerer, problem, example_word(problem));
   ordered_json data = {{"page", "compiled"},
                        {"directory", compiled.directory},
                        {"kind", kind_name(problem.kind)},
@@ -146,7 +147,7 @@ ordered_json compiled_data(const CompiledModel& compiled) {
                        {"theorem", compiled.theorem},
                        {"command", compiled.command},
                        {"model", config_data(compiled.model.config())},
-                       {"check", check_data(compiled)},
+                       {"check", check_data(*answerer, problem)},
                        {"automaton", automaton_data(problem)},
                        {"walk", walk_data(walk)}};
   if (problem.kind == Problem::Kind::kGroup) {

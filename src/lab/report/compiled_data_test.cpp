@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "algebra/regular_expression.h"
+#include "base/test_folder.h"
 #include "report/applied_maps.h"
 #include "report/walk.h"
 #include "theory/compile.h"
@@ -16,20 +18,24 @@ namespace {
 
 using nlohmann::ordered_json;
 
-CompiledModel compiled_of(theory::Compiled compiled) {
-  LanguageModel model = compiled.model();
-  return {std::move(compiled.problem), compiled.construction.theorem, "./dp compile", "some dir",
-          std::move(model)};
+CompiledModel saved(const theory::Compiled& compiled, const theory::Weights& weights) {
+  const TestFolder folder;
+  theory::save_weights(weights, folder / "model");
+  theory::save_problem(compiled.problem, compiled.construction.theorem, "./dp compile",
+                       folder / "model");
+  return load_compiled(folder / "model");
+}
+CompiledModel saved(const theory::Compiled& compiled) {
+  return saved(compiled, compiled.weights());
 }
 
 CompiledModel group_model(const std::string& name, theory::CompileOptions options = {},
                           const std::vector<std::string>& alphabet = {}) {
-  return compiled_of(theory::compile_group(name, alphabet, options));
+  return saved(theory::compile_group(name, alphabet, options));
 }
 
 CompiledModel language_model(const std::string& expression) {
-  return compiled_of(
-      theory::compile_automaton(parse_regular_expression(expression, ""), expression, {}));
+  return saved(theory::compile_automaton(parse_regular_expression(expression, ""), expression, {}));
 }
 
 AppliedMaps maps_of(const CompiledModel& compiled) {
@@ -105,7 +111,8 @@ TEST(Walk, TakesEveryEdgeAndLeavesTrapsForLast) {
   for (const auto& [expression, edges] : std::map<std::string, size_t>{
            {"[abc]*abc[abc]*", 9}, {"(ab)*", 4}, {"(a|bb)*", 5}, {"a", 3}}) {
     const CompiledModel compiled = language_model(expression);
-    const Walk walk = walk_word(compiled.model, compiled.problem, example_word(compiled.problem));
+    const Walk walk = walk_word(*theory::make_answerer(compiled.runtime), compiled.problem,
+                                example_word(compiled.problem));
     EXPECT_EQ(walk.states, walk.answers) << expression;
     ASSERT_EQ(walk.states.size(), walk.word.size() + 1);
     std::map<std::pair<int32_t, int32_t>, int> taken;
@@ -146,10 +153,10 @@ TEST(CompiledData, OfAGroupHasPermutationsAndMaps) {
 }
 
 TEST(CompiledData, SaysWhereTheModelIsWrong) {
-  CompiledModel compiled = group_model("Z5");
-  for (const NamedParameter& named : compiled.model.parameters())
-    if (named.name == "model.layers.0.attn.b_proj.weight") named.parameter->value.zero_();
-  EXPECT_TRUE(compiled_data(compiled)["check"]["wrong_at"].is_number());
+  const theory::Compiled compiled = theory::compile_group("Z5", {}, {});
+  theory::Weights weights = compiled.weights();
+  std::ranges::fill(weights.arrays.at("model.layers.0.attn.b_proj.weight").values, 0.0f);
+  EXPECT_TRUE(compiled_data(saved(compiled, weights))["check"]["wrong_at"].is_number());
 }
 
 }  // namespace

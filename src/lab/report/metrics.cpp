@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 
+#include "train/run.h"
+
 namespace dp::report {
 namespace {
 
@@ -20,6 +22,9 @@ int64_t integer(const ordered_json& row, const char* field) {
 
 void check_row(const ordered_json& row) {
   for (const char* field : {"step", "length"}) integer(row, field);
+  // Of `integer`, the largest step leaves room for an offset.
+  if (row["step"].get<int64_t>() == INT64_MAX)
+    throw ordered_json::out_of_range::create(400, "step", &row);
   if (row.contains("tokens")) integer(row, "tokens");
   for (const char* field : {"loss", "accuracy", "seconds"})
     static_cast<void>(row.at(field).get<double>());
@@ -75,17 +80,19 @@ void check_lengths(const ordered_json& rows) {
 
 int64_t read_metrics(const std::filesystem::path& file,
                      const std::function<void(const ordered_json&)>& row) {
+  const int64_t offset = metrics_step_offset(file);
   std::ifstream stream(file, std::ios::binary);
   int64_t broken = 0;
   for (std::string line; std::getline(stream, line);) {
     if (line.empty()) continue;
-    const ordered_json value = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+    ordered_json value = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
     try {
       check_row(value);
     } catch (const ordered_json::exception&) {  // of at() too: malformed text is not an object
       ++broken;
       continue;
     }
+    value["step"] = value["step"].get<int64_t>() + offset;
     row(value);
   }
   return broken;
@@ -99,16 +106,16 @@ ordered_json summarize_metrics(const std::filesystem::path& file) {
   const int64_t broken = read_metrics(file, [&](const ordered_json& row) {
     const auto step = row["step"].get<int64_t>(), now = row.value("tokens", int64_t{0});
     const auto time = row["seconds"].get<double>();
-    while (step / width >= kMostPoints) points = halved(points), width *= 2;
-    Point& point = points[step / width];
+    while ((step - 1) / width >= kMostPoints) points = halved(points), width *= 2;
+    Point& point = points[(step - 1) / width];
     ++point.count;
     point.loss += row["loss"].get<double>(), point.accuracy += row["accuracy"].get<double>();
     point.length = row["length"].get<int64_t>(), point.tokens = now;
     if (row.contains("evaluation"))
-      evaluations.push_back({{"step", step + 1}, {"tokens", now}, {"lengths", row["evaluation"]}});
+      evaluations.push_back({{"step", step}, {"tokens", now}, {"lengths", row["evaluation"]}});
     else if (now > tokens && time > seconds)
       timed_tokens += now - tokens, timed_seconds += time - seconds;
-    steps = std::max(steps, step + 1), tokens = now, seconds = time;
+    steps = std::max(steps, step), tokens = now, seconds = time;
   });
   return {{"steps", steps},
           {"tokens", tokens},

@@ -1,7 +1,5 @@
 #include "report/walk.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <optional>
 #include <random>
@@ -98,18 +96,16 @@ std::vector<int32_t> example_word(const theory::Problem& problem) {
   return word;
 }
 
-Walk walk_word(const LanguageModel& model, const theory::Problem& problem,
+Walk walk_word(theory::Answerer& model, const theory::Problem& problem,
                const std::vector<int32_t>& word) {
   Walk walk{.word = word, .states = {problem.automaton.start}, .answers = {}};
-  std::vector<int64_t> tokens = {problem.bos};
+  std::vector<theory::Tokens> tokens = {{problem.bos}};
   for (const int32_t symbol : word) {
-    tokens.push_back(problem.symbol_tokens[static_cast<size_t>(symbol)]);
+    tokens[0].push_back(problem.symbol_tokens[static_cast<size_t>(symbol)]);
     walk.states.push_back(problem.automaton.next(walk.states.back(), symbol));
   }
-  const at::Tensor ids = at::tensor(tokens, at::kLong).view({1, -1});
-  const at::Tensor predicted = model.logits(model.features(ids)).argmax(2).view({-1}).contiguous();
-  for (size_t t = 0; t < tokens.size(); ++t) {
-    const auto token = predicted[static_cast<int64_t>(t)].item<int64_t>();
+  const theory::Tokens answers = model.answers(tokens).front();
+  for (const int64_t token : answers) {
     const auto found = std::ranges::find(problem.state_tokens, token);
     walk.answers.push_back(found == problem.state_tokens.end()
                                ? -1

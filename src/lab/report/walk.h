@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/language_model.h"
+#include "theory/answerer.h"
 #include "theory/problem.h"
 
 namespace dp::report {
@@ -18,7 +18,7 @@ struct Walk {
   std::vector<int32_t> states;   // of the automaton: before the word and after each symbol
   std::vector<int32_t> answers;  // the states that the model says; -1 for a token that is none
 };
-Walk walk_word(const LanguageModel& model, const theory::Problem& problem,
+Walk walk_word(theory::Answerer& model, const theory::Problem& problem,
                const std::vector<int32_t>& word);
 
 }  // namespace dp::report

@@ -1,9 +1,11 @@
 #include "train/run.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -49,6 +51,25 @@ void write_companions(const Task& task, const std::string& settings, const fs::p
     fs::copy_file(tokenizer, directory / tokenizer.filename(),
                   fs::copy_options::overwrite_existing);
 }
+
+// Two processes that train in one folder would overwrite each other's checkpoints and metrics. The lock is on the folder
+// itself and ends with the process.
+class RunLock {
+ public:
+  explicit RunLock(const fs::path& directory) : file_(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (file_ < 0 || flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;  // or a disk without locks
+    close(file_);
+    throw InputError(quote(directory.string()) + " is being trained in by another process, expected one at a time");
+  }
+  ~RunLock() {
+    if (file_ >= 0) close(file_);
+  }
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int file_;
+};
 
 class Checkpoints {
  public:
@@ -117,14 +138,18 @@ double headline(const ordered_json& evaluation) {
 // steps come again.
 class Metrics {
  public:
-  Metrics(const fs::path& path, int64_t first_step, bool writes) : writes_(writes) {
+  Metrics(const fs::path& path, int64_t steps_done, bool writes) : writes_(writes) {
     if (!writes_) return;
     std::string kept;
+    const int64_t offset = metrics_step_offset(path);
     std::ifstream old(path);
     for (std::string line; std::getline(old, line);) {
-      const ordered_json json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (!json.is_object() || json.value("step", first_step) >= first_step) continue;
-      kept += line + "\n";
+      ordered_json json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!json.is_object()) continue;
+      const int64_t step = json.value("step", steps_done) + offset;
+      if (step > steps_done) continue;
+      json["step"] = step;
+      kept += (offset == 0 ? line : json.dump()) + "\n";
       if (json.contains("evaluation")) best_ = std::max(best_, headline(json["evaluation"]));
     }
     write_file_atomically(path, kept);
@@ -193,6 +218,15 @@ void expect_same_checkpoint(World& world, const std::string& name) {
 
 }  // namespace
 
+int64_t metrics_step_offset(const fs::path& file) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    const ordered_json json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object() && json.contains("step")) return json["step"] == 0 ? 1 : 0;
+  }
+  return 0;
+}
+
 double headline(const std::vector<EvalReport>& reports) {
   if (const std::optional<double> mean = mean_scaled_accuracy(reports)) return *mean;
   const auto longest = std::ranges::max_element(reports, {}, &EvalReport::length);
@@ -210,8 +244,10 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
   const std::string settings = to_json(config);
   if (world) expect_agreement(*world, settings, resume);
   Trainer trainer(config.model, make_task(config), config.training, world);
+  std::optional<RunLock> lock;
   if (writes) {
     fs::create_directories(directory);
+    lock.emplace(directory);
     write_companions(trainer.task(), settings, directory);
   }
   const Checkpoints checkpoints(directory / "checkpoints", config.keep_checkpoints);
@@ -229,7 +265,7 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
       report.evaluation = evaluate_run(config, trainer);
       trainer.add_seconds(timer.seconds());
     }
-    ordered_json line = {{"step", step},
+    ordered_json line = {{"step", step + 1},
                          {"loss", report.step.loss},
                          {"accuracy", report.step.accuracy},
                          {"length", report.step.length},

@@ -15,6 +15,7 @@ namespace dp {
 /// Everything that decides what a run computes, and the command that started it.
 struct RunConfig {
   std::string command;  // as a shell reads it; empty: unknown, as in runs of older versions
+  std::string recipe = "none";  // the one whose settings this run started from (train/recipe.h)
   TaskOptions task;
   ModelConfig model;
   TrainerOptions training;
@@ -39,6 +40,9 @@ std::shared_ptr<const Task> make_task(const RunConfig& config);
 /// What a run is judged by, the more the better: the mean scaled accuracy of a task that asks once, otherwise at the
 /// longest length the sequence accuracy, or minus the loss where that is what counts; minus infinity of nothing.
 double headline(const std::vector<EvalReport>& reports);
+
+/// What to add to the steps in this metrics.jsonl: older versions counted from 0, this one counts from 1 as the console does.
+int64_t metrics_step_offset(const std::filesystem::path& file);
 
 struct RunReport {
   const Trainer& trainer;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "io/model_name.h"
 #include "tasks/text.h"
+#include "train/recipe.h"
 
 namespace dp {
 namespace {
@@ -25,6 +26,18 @@ void append(Settings& all, Settings more) {
   std::ranges::move(more, std::back_inserter(all));
 }
 
+Settings recipe_settings(RunConfig& run) {
+  std::vector<std::string> names = {"none"};
+  for (const Recipe& recipe : task_recipes(run.task)) names.push_back(recipe.name);
+  if (names.size() == 1) return {};
+  return {choice_setting(
+              "recipe", "recipe", names, [&run] { return run.recipe; },
+              [&run](const std::string& name) { run.recipe = name; },
+              "settings by name, which options given beside it override:\n" +
+                  describe_recipes(run.task) + "\n")
+              .since_later()};
+}
+
 Settings model_settings(ModelConfig& m) {
   return {
       choice_setting(
@@ -33,21 +46,19 @@ Settings model_settings(ModelConfig& m) {
           "token mixer of the blocks"),
       integer_setting("num-householder", "", m.num_householder, 1, 64,
                       "Householder factors per token (n_h)")
-          .for_models({"deltaproduct", "rwkv7"}),
+          .for_models(models_with(kHasFactors)),
       choice_setting(
           "eigenvalues", "", {"-1,1", "0,1"},
           [&m]() -> std::string { return m.allow_neg_eigval ? "-1,1" : "0,1"; },
           [&m](const std::string& range) { m.allow_neg_eigval = range == "-1,1"; },
           "range of the transitions' eigenvalues: -1,1 (beta in [0,2]) or 0,1")
-          .for_models({"deltaproduct", "delta-net", "gated-delta-net", "mamba", "rwkv7"}),
+          .for_models(models_with(kHasEigenvalues)),
       integer_setting("layers", "", m.num_hidden_layers, 1, 1000, "blocks"),
       integer_setting("hidden", "", m.hidden_size, 1, 1 << 16, "model width"),
       integer_setting("heads", "", m.num_heads, 1, 1 << 12, "heads")
-          .for_models({"deltaproduct", "delta-net", "gated-delta-net", "transformer", "gla",
-                       "mlstm", "slstm", "rwkv7"}),
+          .for_models(models_with(kHasHeads)),
       integer_setting("head-dim", "", m.head_dim, 1, 4096, "width of keys and values")
-          .for_models({"deltaproduct", "delta-net", "gated-delta-net", "transformer", "gla",
-                       "mlstm", "slstm", "rwkv7"}),
+          .for_models(models_with(kHasHeads)),
       computed_setting(
           "mlp", "", 0, kLongest, [&m] { return m.intermediate_size.value_or(0); },
           [&m](int64_t width) {
@@ -62,17 +73,17 @@ Settings model_settings(ModelConfig& m) {
           },
           "taps of the short convolution; 0: none"),
       integer_setting("state-size", "", m.state_size, 1, 4096, "state of each channel")
-          .for_models({"mamba"}),
+          .for_models(models_with(kHasChannelState)),
       real_setting("expand", "", m.expand, 1e-6, 1e6, "channels, in units of --hidden")
-          .for_models({"mamba"}),
+          .for_models(models_with(kHasChannelState)),
       real_setting("init-std", "", m.initializer_range, 0, 100,
                    "standard deviation of fresh matrices; narrow models learn sooner with about "
                    "1 / sqrt(--hidden)"),
       flag_setting("forget-gate", "", m.use_forget_gate,
                    "a forget gate before each token's factors: Gated DeltaProduct")
-          .for_models({"deltaproduct"}),
+          .for_models(models_with(kHasForgetGate)),
       flag_setting("output-gate", "", m.use_output_gate, "gate the layer's output")
-          .for_models({"deltaproduct", "delta-net", "gated-delta-net", "gla", "rwkv7"}),
+          .for_models(models_with(kHasOutputGate)),
       flag_setting("tie-embeddings", "", m.tie_word_embeddings,
                    "use the embeddings as the output head")};
 }
@@ -144,7 +155,7 @@ Settings training_settings(TrainerOptions& t, bool letters) {
           },
           "fresh matrices: normal (deviation --init-std), or paper, as the paper's published code "
           "draws those of the DeltaProduct layer")
-          .for_models({"deltaproduct", "delta-net", "gated-delta-net"})
+          .for_models(models_with(kHasPaperInit))
           .since_later()};
   append(all, curriculum_settings(t.curriculum, letters));
   all.push_back(
@@ -200,7 +211,8 @@ void set_formal_language_defaults(RunConfig& run) {
 }  // namespace
 
 Settings run_settings(RunConfig& run) {
-  Settings all = task_settings(run.task);
+  Settings all = recipe_settings(run);  // first: others override what a recipe sets
+  append(all, task_settings(run.task));
   append(all, model_settings(run.model));
   append(all, training_settings(run.training, std::holds_alternative<WordProblemOptions>(run.task)));
   append(all, evaluation_settings(run));

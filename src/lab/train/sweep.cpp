@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "train/recipe.h"
 #include "train/run_settings.h"
 
 namespace dp {
@@ -82,11 +83,7 @@ std::vector<std::pair<std::string, std::string>> checked_options(const TaskOptio
     }
     values.erase(found);
   }
-  if (!values.empty()) {
-    const std::string name = values.begin()->first, like = closest(name, known);
-    throw InputError(origin + ": " + quote(name) + " is not an option of dp train " +
-                     task_name(task) + (like.empty() ? "" : "; did you mean " + quote(like) + "?"));
-  }
+  if (!values.empty()) fail_unknown_option(values.begin()->first, known, task, origin);
   check_given(run, given, origin);
   return options;
 }

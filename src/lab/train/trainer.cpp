@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <cstdlib>
+#include <limits>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
 #include "base/text.h"
 #include "base/timer.h"
+#include "io/checkpoint.h"
 #include "io/safetensors.h"
 #include "nn/pretrained.h"
 #include "nn/tensors.h"
@@ -51,6 +54,43 @@ AdamW::State load_state(const SafetensorsFile& file, const std::string& name, si
       file.find("exp_avg." + name) != nullptr ? name : std::to_string(position);
   return {load_tensor(file, "exp_avg." + key), load_tensor(file, "exp_avg_sq." + key),
           load_tensor(file, "steps." + key).item<int64_t>()};
+}
+
+void expect_finite(const at::Tensor& values, const std::string& file, const std::string& name) {
+  if (!values.isfinite().all().item<bool>())
+    throw InputError(file + ": the values of " + quote(name) + " are not all finite, expected numbers to train on");
+}
+
+// Of a run with these options, checked as strictly as if they had been typed.
+TrainerProgress read_progress(const fs::path& path, const TrainerOptions& options) {
+  const MappedFile mapped = map_file(path);
+  const nlohmann::json fields = parse_json(
+      {reinterpret_cast<const char*>(mapped.bytes.data()), mapped.bytes.size()}, path.string(), "it");
+  expect_checksum(fields, path.string());
+  TrainerProgress progress;
+  try {
+    progress = {fields.at("step").get<int64_t>(),     fields.at("tokens").get<int64_t>(),
+                fields.at("length").get<int64_t>(),   fields.at("letters").get<int64_t>(),
+                fields.at("mean_loss").get<double>(), fields.value("stage_steps", int64_t{0}),
+                fields.at("seconds").get<double>()};
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(path.string() +
+                     ": not the progress of a run, expected step, tokens, length, letters, mean_loss and seconds");
+  }
+  const auto expect = [&](const char* name, int64_t value, int64_t least, int64_t most) {
+    if (value < least || value > most)
+      throw InputError(c10::str(path.string(), ": ", name, " is ", value, ", expected ", least, " to ", most));
+  };
+  expect("step", progress.step, 0, options.schedule.total_steps);
+  expect("tokens", progress.tokens, 0, std::numeric_limits<int64_t>::max() / 2);
+  expect("length", progress.length, 1, options.length);
+  expect("letters", progress.letters, 0, std::numeric_limits<int32_t>::max());
+  expect("stage_steps", progress.stage_steps, 0, progress.step);
+  // Checkpoints are named after their step, which an edited file no longer agrees with.
+  if (const std::string folder = path.parent_path().filename().string(); folder.starts_with("step-"))
+    if (const int64_t named = std::atoll(folder.c_str() + 5); named != progress.step)
+      throw InputError(c10::str(path.string(), ": step is ", progress.step, ", expected ", named, " in ", folder));
+  return progress;
 }
 
 // The entropy of smoothed targets: no model has a smaller loss.
@@ -226,36 +266,26 @@ void Trainer::save(const fs::path& directory, const std::vector<AdamW::State>& s
   }
   save_model(model_, directory, {.dtype = "float32", .legacy_layout = false});
   write_safetensors(directory / kOptimiserFile, std::move(entries));
-  const nlohmann::json progress = {
+  const nlohmann::json progress = with_checksum({
       {"step", progress_.step},           {"tokens", progress_.tokens},
       {"length", progress_.length},       {"letters", progress_.letters},
       {"mean_loss", progress_.mean_loss}, {"stage_steps", progress_.stage_steps},
-      {"seconds", progress_.seconds}};
+      {"seconds", progress_.seconds}});
   write_file_atomically(directory / kProgressFile, progress.dump(2) + "\n");
 }
 
 void Trainer::load(const fs::path& directory) {
+  Checkpoint::open(directory).verify();
   LanguageModel loaded = load_model(directory);
   if (to_json(loaded.config()) != to_json(model_.config()))
     throw InputError((directory / "config.json").string() +
                      ": another model than the one to train, expected the options of the run that "
                      "it belongs to");
-  std::ifstream stream(directory / kProgressFile);
-  const nlohmann::json progress =
-      nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  TrainerProgress next;
-  try {
-    next = {progress.at("step").get<int64_t>(),     progress.at("tokens").get<int64_t>(),
-            progress.at("length").get<int64_t>(),   progress.at("letters").get<int64_t>(),
-            progress.at("mean_loss").get<double>(), progress.value("stage_steps", int64_t{0}),
-            progress.at("seconds").get<double>()};
-  } catch (const nlohmann::json::exception&) {
-    throw InputError(
-        (directory / kProgressFile).string() +
-        ": not the progress of a run, expected step, tokens, length, letters, mean_loss and "
-        "seconds");
-  }
+  const TrainerProgress next = read_progress(directory / kProgressFile, options_);
+  for (const auto& [name, parameter] : loaded.parameters())
+    expect_finite(parameter->value, directory.string(), name);
   const SafetensorsFile file(directory / kOptimiserFile);
+  file.verify();
   std::vector<AdamW::State> states;
   for (const auto& [name, parameter] : in_groups(loaded)) {
     states.push_back(load_state(file, name, states.size()));
@@ -265,6 +295,11 @@ void Trainer::load(const fs::path& directory) {
                                   moment.scalar_type(), " of shape ", moment.sizes(),
                                   ", expected float32 of shape ",
                                   at::IntArrayRef(parameter->shape)));
+      else
+        expect_finite(moment, file.path().string(), name);
+    if (states.back().steps < 0 || states.back().steps > next.step)
+      throw InputError(c10::str(file.path().string(), ": the state of ", quote(name), " is of step ",
+                                states.back().steps, ", expected at most ", next.step));
   }
   if (sharded_)
     sharded_->load_state(states);

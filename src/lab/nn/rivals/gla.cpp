@@ -68,4 +68,8 @@ at::Tensor GlaMixer::forward(const at::Tensor& x, const MixerContext& context) c
   return output_.forward(output.o, x);
 }
 
+std::unique_ptr<TokenMixer> make_gla_mixer(const ModelConfig& config) {
+  return std::make_unique<GlaMixer>(config);
+}
+
 }  // namespace dp

@@ -84,4 +84,8 @@ at::Tensor MambaMixer::forward(const at::Tensor& x, const MixerContext& context)
   return dp::linear(swiglu(halves[1], y), out_proj_.value);
 }
 
+std::unique_ptr<TokenMixer> make_mamba_mixer(const ModelConfig& config) {
+  return std::make_unique<MambaMixer>(config);
+}
+
 }  // namespace dp

@@ -147,4 +147,8 @@ at::Tensor MlstmMixer::forward(const at::Tensor& x, const MixerContext& context)
   return dp::linear(normed, o_proj_.value);
 }
 
+std::unique_ptr<TokenMixer> make_mlstm_mixer(const ModelConfig& config) {
+  return std::make_unique<MlstmMixer>(config);
+}
+
 }  // namespace dp

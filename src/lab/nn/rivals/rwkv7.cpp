@@ -84,4 +84,8 @@ at::Tensor Rwkv7Mixer::forward(const at::Tensor& x, const MixerContext& context)
   return output_.forward(output.o, x);
 }
 
+std::unique_ptr<TokenMixer> make_rwkv7_mixer(const ModelConfig& config) {
+  return std::make_unique<Rwkv7Mixer>(config);
+}
+
 }  // namespace dp

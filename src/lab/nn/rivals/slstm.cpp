@@ -77,4 +77,8 @@ at::Tensor SlstmMixer::forward(const at::Tensor& x, const MixerContext& context)
   return dp::linear(rms_norm(output.h, o_norm_.value, config_.norm_eps).flatten(2), o_proj_.value);
 }
 
+std::unique_ptr<TokenMixer> make_slstm_mixer(const ModelConfig& config) {
+  return std::make_unique<SlstmMixer>(config);
+}
+
 }  // namespace dp

@@ -106,4 +106,8 @@ at::Tensor TransformerMixer::forward(const at::Tensor& x, const MixerContext& co
   return at::cat(parts, 1);
 }
 
+std::unique_ptr<TokenMixer> make_transformer_mixer(const ModelConfig& config) {
+  return std::make_unique<TransformerMixer>(config);
+}
+
 }  // namespace dp

@@ -1,0 +1,56 @@
+// HTTP: completions as OpenAI has them, models, health, metrics, and a page to play with.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "serve/completion_request.h"
+#include "serve/engine.h"
+#include "text/tokenizer.h"
+
+namespace dp::serve {
+
+struct ServerOptions {
+  std::string model_name;
+  std::string api_key;                     // empty: none is asked for
+  bool bos = false;                        // a text prompt begins with the tokenizer's first token
+  std::string host = "127.0.0.1";          // to listen on
+  std::vector<std::string> allowed_hosts;  // names that it answers to (host_check.h)
+  int64_t max_body_bytes = 1 << 20;
+  int64_t max_connections = 128;
+  int64_t max_seconds = 600;     // of one request, waiting included
+  int64_t receive_seconds = 30;  // for a request to arrive
+  RequestLimits limits;
+  EngineOptions engine;
+};
+
+class Server {
+ public:
+  Server(std::shared_ptr<const runtime::Model> model, std::shared_ptr<const Tokenizer> tokenizer,
+         const ServerOptions& options);
+  /// Ends whatever runs.
+  ~Server();
+
+  /// Answers from now on. Port 0: any. Returns the port. Throws InputError if that cannot be had.
+  int start(int port);
+  /// No new completions: they get status 503.
+  void drain();
+  /// Completions that are not answered yet.
+  int64_t running() const;
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+/// The page at /.
+std::string playground_page();
+
+/// What a text prompt begins with: the tokenizer's bos if that is wanted; if the text is empty, else what stands between
+/// documents, its eos, because there must be something to go on from.
+std::optional<int32_t> first_token(const Tokenizer& tokenizer, bool bos, bool empty);
+
+/// Tokens that end a text: the model's and the tokenizer's.
+std::vector<int64_t> end_tokens(const ModelConfig& config, const Tokenizer& tokenizer);
+
+}  // namespace dp::serve

@@ -1,0 +1,27 @@
+// Means over seeds and shares of trials, with 95 % confidence intervals.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace dp {
+
+struct Interval {
+  double low = 0, high = 0;
+};
+
+struct SeedStatistics {
+  int64_t count = 0;
+  double mean = 0;
+  /// Of two values or more: the sample's standard deviation, with n - 1, and Student's t interval of the mean.
+  std::optional<double> deviation;
+  std::optional<Interval> interval;
+};
+
+/// `values`, at least one, come from runs that differ in nothing but their seed. The interval is cut to [least, most].
+SeedStatistics seed_statistics(std::span<const double> values, double least, double most);
+
+/// Wilson's interval of a share that was measured on `trials` independent trials, at least one.
+Interval share_interval(double share, int64_t trials);
+
+}  // namespace dp

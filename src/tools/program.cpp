@@ -1,0 +1,112 @@
+#include "tools/program.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace dp::cli {
+namespace {
+
+char** arguments = nullptr;  // of this process
+
+// What was printed may be waiting in a buffer, and the place it goes to may be full or gone.
+int expect_printed(int exit_code) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout) && std::cout.flush()) return exit_code;
+  return complain("cannot write to the standard output: is the disk full?", kFailure);
+}
+
+std::string full_name(const CLI::App* app) {
+  return app->get_parent() ? full_name(app->get_parent()) + " " + app->get_name() : app->get_name();
+}
+
+// The words that `app` would have understood in place of `word`.
+std::vector<std::string> known_words(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> words;
+  if (word.starts_with('-')) {
+    for (const CLI::Option* option : app.get_options())
+      for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  } else {
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+      words.push_back(command->get_name());
+  }
+  return words;
+}
+
+std::string explain_unknown(const CLI::App& app, const std::string& argument) {
+  const std::string word = argument.substr(0, argument.find('='));
+  const std::vector<std::string> known = known_words(app, word);
+  std::string kind = word.starts_with('-') ? "option " : known.empty() ? "argument " : "command ";
+  std::string message = "unknown " + kind + quote(word) + " for " + quote(full_name(&app));
+  const std::string meant = closest(word, known);
+  if (!meant.empty()) return message + "; did you mean " + quote(meant) + "?";
+  return message + "; " + quote(full_name(&app) + " --help") + " lists what there is";
+}
+
+std::string explain(const CLI::App& root, const CLI::ParseError& error) {
+  const CLI::App* app = &root;
+  while (true) {
+    const bool may_be_unknown = dynamic_cast<const CLI::ExtrasError*>(&error) ||
+                                dynamic_cast<const CLI::RequiredError*>(&error);
+    if (const std::vector<std::string> rest = app->remaining(); may_be_unknown && !rest.empty())
+      return explain_unknown(*app, rest.front());
+    if (app->get_subcommands().empty()) break;
+    app = app->get_subcommands().front();
+  }
+  std::string what = error.what();
+  std::ranges::replace(what, '\n', ' ');
+  return what + "; " + quote(full_name(app) + " --help") + " explains";
+}
+
+}  // namespace
+
+int complain(const std::string& message, int exit_code) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "dp: error: %s\n", message.c_str());
+  return exit_code;
+}
+
+void run_in_lab() {
+  const std::filesystem::path lab = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dp-lab";
+  execv(lab.c_str(), arguments);
+  throw InputError("this needs libtorch and the program " + quote(lab.string()) + ", which cannot be started");
+}
+
+int run_program(std::span<const Command> commands, int argc, char** argv, int (*elsewhere)(const std::string& name)) {
+  arguments = argv;
+  set_command_line(argc, argv);
+  CLI::App app("DeltaProduct in C++: linear recurrent networks that track state, on CPUs.", "dp");
+  app.set_version_flag("--version", "dp " DP_VERSION);
+  app.require_subcommand(1);
+  std::map<const CLI::App*, Run> runs;
+  for (const Command& command : commands) {
+    std::string name = command.name;
+    std::ranges::replace(name, '_', '-');
+    // Before anything else reads its options, --help among them.
+    if (!command.add && argc > 1 && name == argv[1]) return elsewhere(name);
+    CLI::App* subcommand = app.add_subcommand(name, command.help);
+    if (command.add) runs[subcommand] = command.add(*subcommand);
+  }
+  if (argc == 1) {
+    std::printf("%s", app.help().c_str());
+    return expect_printed(0);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return expect_printed(app.exit(error));  // --help, --version
+    return complain(explain(app, error), kWrongUsage);
+  }
+  const CLI::App* chosen = app.get_subcommands().front();
+  return expect_printed(runs.contains(chosen) ? runs.at(chosen)() : elsewhere(chosen->get_name()));
+}
+
+}  // namespace dp::cli

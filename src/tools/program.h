@@ -1,0 +1,29 @@
+// What the programs dp and dp-lab share: a command line is parsed, one command runs, output is flushed.
+#pragma once
+#include <CLI/App.hpp>
+#include <span>
+#include <string>
+
+#include "tools/command.h"
+
+namespace dp::cli {
+
+inline constexpr int kFailure = 1, kWrongUsage = 2;
+
+struct Command {
+  const char* name;  // underscores for dashes
+  const char* help;
+  Run (*add)(CLI::App& app);  // null: another program does it
+};
+
+/// Parses, runs the command, and returns the exit code; one of a command that is not in this program is `elsewhere(name)`.
+int run_program(std::span<const Command> commands, int argc, char** argv, int (*elsewhere)(const std::string& name));
+
+/// Prints "dp: error: MESSAGE" and returns `exit_code`.
+int complain(const std::string& message, int exit_code);
+
+/// Replaces this process by dp-lab, with the same arguments: for commands and models that need libtorch. Throws InputError
+/// if it is not installed beside dp.
+[[noreturn]] void run_in_lab();
+
+}  // namespace dp::cli

@@ -1,0 +1,78 @@
+#include "tools/word_model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "tools/trained_words.h"
+
+namespace dp::cli {
+namespace {
+
+bool is_single_character(const std::string& text) {
+  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }) == 1;
+}
+
+std::string some_symbols(const theory::Problem& problem) {
+  std::string text;
+  const auto& alphabet = problem.automaton.alphabet;
+  for (size_t i = 0; i < std::min<size_t>(alphabet.size(), 4); ++i)
+    text += (i == 0 ? "" : ", ") + quote(alphabet[i]);
+  return alphabet.size() > 4 ? text + ", ..." : text;
+}
+
+}  // namespace
+
+theory::Problem find_problem(const std::filesystem::path& directory) {
+  if (theory::is_compiled(directory)) return theory::load_problem(directory);
+  if (!std::filesystem::exists(directory / "run.json"))
+    throw InputError(
+        quote(directory.string()) +
+        " has neither compiled.json nor run.json: expected a model of dp compile or dp train");
+  return trained_problem(directory);
+}
+
+std::unique_ptr<theory::Answerer> open_answerer(const std::filesystem::path& directory,
+                                                int threads) {
+  if (!runtime::is_supported(read_model_config(directory)))
+    return nn_answerer(directory, threads);
+  return theory::make_answerer(runtime::Model::open(directory), threads);
+}
+
+WordParser::WordParser(const theory::Problem& problem)
+    : problem_(problem),
+      characters_(std::ranges::all_of(problem.automaton.alphabet, is_single_character)) {
+  const auto& alphabet = problem.automaton.alphabet;
+  for (size_t i = 0; i < alphabet.size(); ++i) numbers_[alphabet[i]] = static_cast<int32_t>(i);
+}
+
+std::vector<int32_t> WordParser::parse(const std::string& line, const std::string& origin) const {
+  std::vector<int32_t> word;
+  for (size_t i = 0; i < line.size();) {
+    if (line[i] == ' ' || line[i] == '\t' || line[i] == '\r') {
+      ++i;
+      continue;
+    }
+    size_t end = i + 1;
+    if (characters_) {
+      while (end < line.size() && (line[end] & 0xC0) == 0x80) ++end;
+    } else {
+      int depth = line[i] == '(';
+      for (; end < line.size() &&
+             (depth > 0 || (line[end] != ' ' && line[end] != '\t' && line[end] != '\r'));
+           ++end)
+        depth += (line[end] == '(') - (line[end] == ')');
+    }
+    const std::string symbol = line.substr(i, end - i);
+    const auto found = numbers_.find(symbol);
+    if (found == numbers_.end())
+      throw InputError(origin + ", column " + std::to_string(i + 1) + ": " + quote(symbol) +
+                       " is no symbol of " + problem_.name + ", which reads " +
+                       some_symbols(problem_));
+    word.push_back(found->second);
+    i = end;
+  }
+  return word;
+}
+
+}  // namespace dp::cli
