@@ -611,6 +611,17 @@ class Script(Case):
         self.run_script("demo")
         self.assertEqual(len(self.calls("apt-get")), 2)
 
+    def test_installs_what_only_some_releases_have_where_it_is(self):
+        self.stand_in("dpkg-query", '[[ ${@: -1} =~ ^(gap-core|python3-transformers)$ ]] || echo installed')
+        self.stand_in("id", "echo 0")
+        self.stand_in("apt-get", "")
+        for known, packages in ((1, " gap-core"), (0, " gap-core python3-transformers")):
+            (self.folder / "calls").unlink(missing_ok=True)
+            self.stand_in("apt-cache", f"exit {known}")
+            self.run_script("test")
+            self.assertTrue(self.calls("apt-get")[1].endswith(packages), self.calls("apt-get"))
+            (self.folder / "build" / "installed-packages").unlink()
+
     def test_waits_for_apts_lock(self):
         lock = self.folder / "lists-lock"
         script = self.folder / "dp"
