@@ -56,6 +56,8 @@ std::vector<std::string> evaluation_command(const std::string& program, const Sw
                                     (out / "eval.json").string()};
   if (sweep.eval_rank_every > 0)
     words.insert(words.end(), {"--rank-every", std::to_string(sweep.eval_rank_every)});
+  if (sweep.eval_boundaries > 0)
+    words.insert(words.end(), {"--boundaries", std::to_string(sweep.eval_boundaries)});
   std::string lengths;
   for (const int64_t length : sweep.eval_lengths)
     lengths.append(lengths.empty() ? "" : ",").append(std::to_string(length));
@@ -171,14 +173,21 @@ std::string SweepRunner::standing() const {
   return text;
 }
 
-bool SweepRunner::run(int jobs, int threads) {
+bool SweepRunner::run(int jobs, int threads, const std::string& only) {
   threads_ = threads;
   std::vector<const SweepRun*> waiting;
-  for (const SweepRun& run : sweep_.runs)
+  size_t chosen = 0;
+  for (const SweepRun& run : sweep_.runs) {
+    if (run.name.find(only) == std::string::npos) continue;
+    ++chosen;
     if (!finished(run)) waiting.push_back(&run);
+  }
+  if (chosen == 0)
+    throw InputError("--only: no run of the sweep has " + quote(only) + " in its name, expected a part of one such as " +
+                     quote(sweep_.runs.front().name));
   std::ranges::reverse(waiting);  // taken from the end
-  done_ = sweep_.runs.size() - waiting.size();
-  if (done_ > 0) std::printf("%zu of %zu runs are finished already\n", done_, sweep_.runs.size());
+  done_ = chosen - waiting.size();
+  if (done_ > 0) std::printf("%zu of %zu runs are finished already\n", done_, chosen);
   std::fflush(stdout);
   if (waiting.empty()) return true;
   struct sigaction action = {}, before = {};
@@ -189,7 +198,7 @@ bool SweepRunner::run(int jobs, int threads) {
   constexpr double kParts = 1000;       // of a run, for the bar
   const auto parts = [&](double share) { return static_cast<int64_t>(kParts * share); };
   {
-    Progress progress("training", parts(static_cast<double>(sweep_.runs.size())),
+    Progress progress("training", parts(static_cast<double>(chosen)),
                       parts(share_done()));
     while ((!waiting.empty() && !sweep_interrupted) || !running_.empty()) {
       while (!sweep_interrupted && !waiting.empty() && running_.size() < static_cast<size_t>(jobs)) {

@@ -18,9 +18,9 @@ class SweepRunner {
   /// Throws InputError if `out` holds runs of these names with other options.
   SweepRunner(const Sweep& sweep, std::filesystem::path out);
 
-  /// Trains and evaluates what is not finished, `jobs` at a time of `threads` each, under a progress bar. Returns false if the
-  /// user interrupted it: the runs have saved where they stood, and the same call goes on.
-  bool run(int jobs, int threads);
+  /// Trains and evaluates what is not finished, `jobs` at a time of `threads` each, under a progress bar; of all runs, those whose
+  /// names contain `only`. Returns false if the user interrupted it: the runs have saved where they stood, and the same call goes on.
+  bool run(int jobs, int threads, const std::string& only = "");
 
   /// Of those that failed: run -> its last words.
   const std::map<std::string, std::string>& failures() const { return failures_; }
