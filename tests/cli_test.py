@@ -670,4 +670,4 @@ class Script(Case):
         self.assertIn("build/release.log", result.stderr)
 
 
-unittest.main()
+unittest.main(verbosity=2)
