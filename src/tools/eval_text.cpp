@@ -74,7 +74,7 @@ ordered_json perplexity(const LanguageModel& model, const TextSubject& subject,
       const Batch batch = windows.batch(static_cast<uint64_t>(done / at_once), at_once)
                               .rows(0, std::min(at_once, total - done));
       const auto count = (batch.targets != kNothingAsked).sum().item<double>();
-      if (count > 0) loss += count * loss_of(model, batch).loss.item<double>();
+      if (count > 0) loss += count * batch_loss(model, batch).loss.item<double>();
       asked += count;
       progress.update(std::min(total, done + at_once),
                       c10::str("perplexity ", std::exp(loss / std::max(1.0, asked))));

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tools/command.h"
-#include "tools/sweep_runner.h"
+#include "tools/sweep_tables.h"
 
 namespace dp::cli {
 namespace {
@@ -28,15 +28,15 @@ int sweep(const SweepOptions& options) {
   const int jobs = options.jobs > 0 ? options.jobs : plan.jobs > 0 ? plan.jobs : cores;
   std::printf("%zu runs, %d at a time, into %s\n", plan.runs.size(), jobs, out.c_str());
   SweepRunner runner(plan, out);
-  const bool whole = runner.run(jobs, std::max(1, cores / jobs), options.only);
+  const bool whole = run_with_progress(runner, runner.choose(options.only), jobs, std::max(1, cores / jobs));
   print_tables(plan, out, runner.failures());
-  options.json.write(nlohmann::ordered_json::parse(summarise(plan, out, runner.failures())));
+  options.json.write(nlohmann::ordered_json::parse(sweep_summary(plan, out, runner.failures())));
   if (!whole) {
     std::printf("stopped; the same command goes on\n");
     return 130;
   }
   std::printf("wrote %s\n", (out / "sweep.json").c_str());
-  if (runner.failures().size() < plan.runs.size()) write_report_of(out);
+  if (runner.failures().size() < plan.runs.size()) write_sweep_report(out);
   return runner.failures().empty() ? 0 : 1;
 }
 

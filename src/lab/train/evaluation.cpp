@@ -124,7 +124,7 @@ std::vector<EvalReport> evaluate_losses(const LanguageModel& model, const Task& 
                                          std::min(options.batch_size, end - done), length);
       const auto count = (batch.targets != kNothingAsked).sum().item<double>();
       if (count == 0) continue;
-      const LinearCrossEntropyOutput output = loss_of(model, batch);
+      const LinearCrossEntropyOutput output = batch_loss(model, batch);
       loss += count * output.loss.item<double>();
       right += (output.predicted == batch.targets.flatten()).sum().item<double>();
       asked += count;

@@ -1,11 +1,11 @@
-#include "tools/bench_matched.h"
+#include "tools/bench/matched.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "tools/model_path.h"
-#include "tools/train_bench.h"
+#include "tools/bench/training_step.h"
 #include "nn/model_size.h"
 
 namespace dp::cli {

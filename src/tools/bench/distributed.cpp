@@ -14,9 +14,9 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "tools/command.h"
-#include "tools/distributed_bench.h"
-#include "tools/launcher.h"
-#include "tools/machine.h"
+#include "tools/bench/rank_step.h"
+#include "dist/launcher.h"
+#include "tools/bench/machine.h"
 #include "tools/model_path.h"
 #include "nn/model_size.h"
 
@@ -38,7 +38,7 @@ struct BenchDistributedOptions {
   ThreadsOption threads;
 };
 
-ModelConfig config_of(const BenchDistributedOptions& options) {
+ModelConfig bench_config(const BenchDistributedOptions& options) {
   return options.model.empty() ? hidden_512_config() : find_model_config(options.model);
 }
 
@@ -49,7 +49,7 @@ int bench_rank(const BenchDistributedOptions& options) {
   std::unique_ptr<World> world;
   if (ranks) world = std::make_unique<World>(*ranks, std::chrono::minutes(2), "dp " DP_VERSION);
   const RankTiming timing =
-      time_rank({config_of(options), options.batch, options.length}, options.seconds, world.get());
+      time_rank({bench_config(options), options.batch, options.length}, options.seconds, world.get());
   if (world && world->rank() != 0) return 0;
   write_file_atomically(options.part, to_json(timing).dump() + "\n");
   return 0;
@@ -71,7 +71,7 @@ RankTiming run_ranks(const BenchDistributedOptions& options, int ranks, int thre
   if (const LaunchEnd end = launch_ranks(launch); end.exit_code != 0)
     throw std::runtime_error(end.complaint);
   std::ifstream file(part);
-  const RankTiming timing = rank_timing_of(ordered_json::parse(file));
+  const RankTiming timing = parse_rank_timing(ordered_json::parse(file));
   std::filesystem::remove(part);
   return timing;
 }
@@ -110,7 +110,7 @@ int bench_distributed(const BenchDistributedOptions& options) {
     throw InputError("--batch " + std::to_string(options.batch) + " is too small for " +
                      std::to_string(most) + " ranks, expected a sequence for each");
   const int cores = options.threads.apply();
-  const ModelConfig config = config_of(options);
+  const ModelConfig config = bench_config(options);
   std::printf(
       "%s, %d cores; %s parameters, B %ld, T %ld; the best of %d rounds that take turns.\n\n",
       cpu_name().c_str(), cores,

@@ -1,4 +1,4 @@
-#include "tools/machine.h"
+#include "tools/bench/machine.h"
 
 #ifdef DP_HAS_OPENBLAS
 #include <cblas.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace dp::cli {
+namespace dp {
 
 struct LaunchOptions {
   int ranks = 2;
@@ -31,4 +31,4 @@ LaunchEnd launch_ranks(const LaunchOptions& options);
 /// A TCP port that nobody listens at.
 int free_port();
 
-}  // namespace dp::cli
+}  // namespace dp

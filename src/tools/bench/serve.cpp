@@ -13,7 +13,7 @@
 #include "nn/pretrained.h"
 #include "serve/engine.h"
 #include "tools/command.h"
-#include "tools/machine.h"
+#include "tools/bench/machine.h"
 #include "tools/model_path.h"
 
 namespace dp::cli {

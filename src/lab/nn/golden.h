@@ -1,4 +1,4 @@
-// What `dp selfcheck` finds out about one fixture. tests/data/golden/README.md describes their format.
+// The operator and whole models against golden files, for `dp selfcheck`. tests/data/golden/README.md describes the format.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-namespace dp::cli {
+namespace dp::golden {
 
-/// One comparison; of several, max() is the one closest to, or furthest beyond, its tolerance.
+/// One comparison. The greatest of several is the one closest to, or furthest beyond, its tolerance.
 struct Deviation {
   double error = -1, tolerance = 1;
   std::string method, tensor;  // "logits" of "whole sequences"
@@ -28,7 +28,7 @@ struct CheckResult {
   std::string problem;  // why it failed, when that is not the deviation
 };
 
-/// Runs `check`, turning what it throws about the file into a failed result.
+/// Runs `check`; an InputError or c10::Error that it throws becomes a failed result.
 CheckResult run_check(const std::filesystem::path& path, const std::function<Deviation()>& check);
 
 /// max|got - want|, or infinity where that is not a number or the shapes differ.
@@ -39,4 +39,4 @@ CheckResult check_operator_file(const std::filesystem::path& path);
 /// A model_*/: logits, residual stream, continuation and state, over whole sequences and step by step.
 CheckResult check_model_directory(const std::filesystem::path& path);
 
-}  // namespace dp::cli
+}  // namespace dp::golden

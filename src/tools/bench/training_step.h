@@ -1,9 +1,12 @@
-// A training step's time beside that of its matrix products alone.
+// Training steps on random tokens, as benchmarks time them.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "io/model_config.h"
+#include "dist/world.h"
+#include "nn/language_model.h"
+#include "train/optimiser.h"
 
 namespace dp::cli {
 
@@ -14,6 +17,30 @@ struct TrainShape {
 
 /// The larger of the models that the benchmarks train: 8 layers of 8 heads, 48 million parameters.
 ModelConfig hidden_512_config();
+
+/// One step after another on the same batch: the arithmetic does not depend on the data. With a world, this rank's share
+/// of the batch.
+class TrainingStep {
+ public:
+  explicit TrainingStep(const TrainShape& shape, World* world = nullptr);
+
+  /// Forward, loss and backward of the rows here, without exchange between ranks.
+  void compute();
+  /// Clipping and AdamW; not with a world.
+  void update();
+  /// All of it, as the trainer does it.
+  void run();
+
+ private:
+  void backward();
+  void clip_and_update(double norm);
+
+  World* world_;
+  LanguageModel model_;
+  std::unique_ptr<Optimiser> optimiser_;
+  at::Tensor inputs_, targets_;
+  double share_ = 1;  // of the batch
+};
 
 struct TrainTiming {
   double step_ms = 0;      // forward, loss, backward, clipping, AdamW

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tools/command.h"
-#include "tools/machine.h"
-#include "tools/train_bench.h"
+#include "tools/bench/machine.h"
+#include "tools/bench/training_step.h"
 #include "io/model_name.h"
 #include "nn/model_size.h"
 

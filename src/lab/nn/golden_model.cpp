@@ -8,12 +8,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "tools/selfcheck.h"
-#include "infer/generate.h"
-#include "nn/tensors.h"
+#include "nn/golden.h"
 #include "nn/pretrained.h"
+#include "nn/tensors.h"
 
-namespace dp::cli {
+namespace dp::golden {
 namespace {
 namespace fs = std::filesystem;
 
@@ -21,11 +20,11 @@ constexpr double kLogitTolerance = 1e-4, kStateTolerance = 2e-5;  // absolute
 constexpr const char *kWhole = "whole sequences", *kBlocks = "blocks of tokens",
                      *kSteps = "one token at a time";
 
-class Check {
+class ModelCheck {
  public:
-  explicit Check(const fs::path& directory)
+  explicit ModelCheck(const fs::path& directory)
       : expected_(directory / "expected.safetensors"),
-        model_(std::make_shared<LanguageModel>(load_model(directory))) {}
+        model_(load_model(directory)) {}
 
   Deviation run() {
     check_batch();
@@ -56,8 +55,8 @@ class Check {
     std::vector<at::Tensor> residuals;
     ForwardOptions options;
     options.residuals = &residuals;
-    const at::Tensor features = model_->features(ids("input_ids"), options);
-    compare("logits", model_->logits(features), kLogitTolerance, kWhole);
+    const at::Tensor features = model_.features(ids("input_ids"), options);
+    compare("logits", model_.logits(features), kLogitTolerance, kWhole);
     residuals.back() = features;  // the reference lists the last block's output after the norm
     for (size_t i = 0; i < residuals.size(); ++i)
       compare("hidden." + std::to_string(i), residuals[i], kLogitTolerance, kWhole);
@@ -71,7 +70,7 @@ class Check {
     std::vector<at::Tensor> logits;
     for (int64_t begin = 0; begin < prompt.size(1); begin += block) {
       const int64_t end = std::min(prompt.size(1), begin + block);
-      logits.push_back(model_->logits(model_->features(prompt.slice(1, begin, end), options)));
+      logits.push_back(model_.logits(model_.features(prompt.slice(1, begin, end), options)));
     }
     compare("prompt_logits", at::cat(logits, 1), kLogitTolerance, method);
     const MixerState& first = state.layers.at(0);
@@ -86,12 +85,15 @@ class Check {
 
   void check_continuation(const at::Tensor& prompt) {
     const at::Tensor want = ids("greedy_ids");
-    Session session(model_);
-    GenerateOptions options;
-    options.max_tokens = want.size(1);
-    const at::Tensor row = prompt.contiguous();
-    const std::vector<int64_t> got = generate(
-        session, std::span(row.data_ptr<int64_t>(), static_cast<size_t>(row.numel())), options);
+    ModelState state;
+    ForwardOptions options;
+    options.state = &state;
+    std::vector<int64_t> got;
+    for (at::Tensor next = prompt; static_cast<int64_t>(got.size()) < want.size(1);) {
+      const at::Tensor features = model_.features(next, options);
+      next = model_.logits(features.select(1, -1)).argmax(-1, /*keepdim=*/true);
+      got.push_back(next.item<int64_t>());
+    }
     const bool same = std::equal(got.begin(), got.end(), want.contiguous().data_ptr<int64_t>(),
                                  want.contiguous().data_ptr<int64_t>() + want.numel());
     if (!same)
@@ -101,7 +103,7 @@ class Check {
   }
 
   SafetensorsFile expected_;
-  std::shared_ptr<const LanguageModel> model_;
+  LanguageModel model_;
   Deviation worst_;
 };
 
@@ -110,8 +112,8 @@ class Check {
 CheckResult check_model_directory(const fs::path& path) {
   return run_check(path, [&] {
     const c10::InferenceMode inference;
-    return Check(path).run();
+    return ModelCheck(path).run();
   });
 }
 
-}  // namespace dp::cli
+}  // namespace dp::golden

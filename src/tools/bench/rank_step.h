@@ -2,7 +2,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
-#include "tools/train_bench.h"
+#include "tools/bench/training_step.h"
 #include "dist/world.h"
 
 namespace dp::cli {
@@ -22,7 +22,7 @@ struct RankTiming {
 RankTiming time_rank(const TrainShape& shape, double seconds, World* world);
 
 nlohmann::ordered_json to_json(const RankTiming& timing);
-RankTiming rank_timing_of(const nlohmann::ordered_json& json);
+RankTiming parse_rank_timing(const nlohmann::ordered_json& json);
 
 /// What a step costs, by constants; docs/distributed.md derives it.
 struct CostModel {

@@ -1,9 +1,8 @@
-#include "tools/launcher.h"
+#include "dist/launcher.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,14 +10,13 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <system_error>
 #include <thread>
 
+#include "base/child_process.h"
 #include "base/timer.h"
 
-namespace dp::cli {
+namespace dp {
 namespace {
 
 volatile std::sig_atomic_t signal_to_pass = 0;
@@ -29,42 +27,32 @@ struct LocalRank {
   std::string begun;  // a line that has no end yet
 };
 
-[[noreturn]] void become_rank(const LaunchOptions& options, int rank, int port, int output,
-                              pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) std::_Exit(1);  // it has died already
+LocalRank start(const LaunchOptions& options, int rank, int port) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads =
       options.threads_per_rank > 0 ? options.threads_per_rank : std::max(1, cores / options.ranks);
-  const std::pair<const char*, std::string> variables[] = {
-      {"RANK", std::to_string(rank)},
-      {"WORLD_SIZE", std::to_string(options.ranks)},
-      {"MASTER_ADDR", "127.0.0.1"},
-      {"MASTER_PORT", std::to_string(port)},
-      {"OMP_NUM_THREADS", std::to_string(threads)}};
-  for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
-  if (output >= 0) dup2(output, STDERR_FILENO);
-  if (options.quiet) {
-    const int nothing = open("/dev/null", O_WRONLY);
-    dup2(nothing, STDOUT_FILENO);
-    dup2(nothing, STDERR_FILENO);
-  }
-  std::vector<char*> words = {const_cast<char*>("dp")};
-  for (const std::string& word : options.arguments)
-    words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execv("/proc/self/exe", words.data());
-  std::_Exit(127);
-}
-
-LocalRank start(const LaunchOptions& options, int rank, int port) {
+  ChildOptions child;
+  child.command = {"/proc/self/exe"};
+  child.command.insert(child.command.end(), options.arguments.begin(), options.arguments.end());
+  child.variables = {{"RANK", std::to_string(rank)},
+                     {"WORLD_SIZE", std::to_string(options.ranks)},
+                     {"MASTER_ADDR", "127.0.0.1"},
+                     {"MASTER_PORT", std::to_string(port)},
+                     {"OMP_NUM_THREADS", std::to_string(threads)}};
+  child.signal_when_orphaned = SIGKILL;
   int ends[2] = {-1, -1};
-  if (rank > 0 && pipe2(ends, O_CLOEXEC) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot make a pipe");
-  const pid_t parent = getpid(), process = fork();
-  if (process == 0) become_rank(options, rank, port, ends[1], parent);
-  if (ends[1] >= 0) close(ends[1]);
-  if (process < 0) throw std::system_error(errno, std::generic_category(), "cannot start a rank");
+  int nowhere = -1;
+  if (options.quiet) {
+    nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    child.output = child.error = nowhere;
+  } else if (rank > 0) {
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      throw std::system_error(errno, std::generic_category(), "cannot make a pipe");
+    child.error = ends[1];
+  }
+  const pid_t process = start_child(child);
+  for (const int file : {ends[1], nowhere})
+    if (file >= 0) close(file);
   return {process, ends[0], {}};
 }
 
@@ -80,14 +68,6 @@ void pass_on(LocalRank& rank, size_t number) {
   rank.begun.append(block, static_cast<size_t>(size));
   for (size_t end; (end = rank.begun.find('\n')) != std::string::npos; rank.begun.erase(0, end + 1))
     std::fprintf(stderr, "rank %zu: %s\n", number, rank.begun.substr(0, end).c_str());
-}
-
-std::string describe_end(size_t rank, int status) {
-  const std::string who = "rank " + std::to_string(rank);
-  if (!WIFSIGNALED(status))
-    return who + " ended with exit code " + std::to_string(WEXITSTATUS(status));
-  const int signal = WTERMSIG(status);
-  return who + " was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
 }
 
 void send_all(const std::vector<LocalRank>& ranks, int signal) {
@@ -148,8 +128,8 @@ LaunchEnd launch_ranks(const LaunchOptions& options) {
       ranks[i].process = -1;
       --running;
       if (status == 0 || end.exit_code != 0) continue;
-      end.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-      end.complaint = describe_end(i, status);
+      end.exit_code = exit_code(status);
+      end.complaint = "rank " + std::to_string(i) + " " + describe_end(status);
       since_failure = Timer();
     }
     if (end.exit_code != 0 && since_failure.seconds() > options.patience) send_all(ranks, SIGKILL);
@@ -161,4 +141,4 @@ LaunchEnd launch_ranks(const LaunchOptions& options) {
   return end;
 }
 
-}  // namespace dp::cli
+}  // namespace dp

@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "tools/selfcheck.h"
+#include "nn/golden.h"
 #include "nn/tensors.h"
 #include "ops/delta_product.h"
 
-namespace dp::cli {
+namespace dp::golden {
 namespace {
 namespace fs = std::filesystem;
 
@@ -124,7 +124,7 @@ double relative_error(const at::Tensor& got, const at::Tensor& want) {
   return scale > 0 ? error / scale : error;
 }
 
-Deviation check(const Fixture& fixture) {
+Deviation compare(const Fixture& fixture) {
   Deviation worst;
   for (const Method& method : kMethods) {
     const double tolerance = method.tolerance(fixture.gated());
@@ -139,7 +139,7 @@ Deviation check(const Fixture& fixture) {
 }  // namespace
 
 CheckResult check_operator_file(const fs::path& path) {
-  return run_check(path, [&] { return check(load_fixture(path)); });
+  return run_check(path, [&] { return compare(load_fixture(path)); });
 }
 
-}  // namespace dp::cli
+}  // namespace dp::golden

@@ -1,4 +1,4 @@
-#include "tools/train_bench.h"
+#include "tools/bench/training_step.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -10,46 +10,12 @@
 #include <vector>
 
 #include "base/timer.h"
-#include "tools/machine.h"
+#include "tools/bench/machine.h"
 #include "tools/model_path.h"
-#include "nn/language_model.h"
-#include "train/adamw.h"
+#include "tasks/task.h"
 
 namespace dp::cli {
 namespace {
-
-// One step after another on the same batch: the arithmetic does not depend on the data.
-class Training {
- public:
-  explicit Training(const TrainShape& shape) : model_(shape.config) {
-    initialise(model_, /*seed=*/1);
-    make_trainable(model_);
-    ParameterGroup decayed{{}, 0.01}, plain{{}, 0};
-    for (const auto& [name, parameter] : model_.parameters()) {
-      parameters_.push_back(parameter->value);
-      (parameter->decay ? decayed : plain).parameters.push_back(parameter->value);
-    }
-    optimiser_ = std::make_unique<AdamW>(std::vector{decayed, plain}, AdamWOptions{});
-    const at::Tensor tokens =
-        at::randint(shape.config.vocab_size, {shape.batch, shape.length + 1}, at::kLong);
-    inputs_ = tokens.slice(1, 0, shape.length).contiguous();
-    targets_ = tokens.slice(1, 1).contiguous();
-  }
-
-  void step() {
-    optimiser_->zero_grad();
-    const at::Tensor loss = model_.loss(model_.features(inputs_), targets_).loss;
-    torch::autograd::backward({loss}, {});
-    const double norm = gradient_norm(parameters_);
-    optimiser_->step(1e-4, norm > 1 ? 1 / norm : 1);
-  }
-
- private:
-  LanguageModel model_;
-  std::vector<at::Tensor> parameters_;
-  std::unique_ptr<AdamW> optimiser_;
-  at::Tensor inputs_, targets_;
-};
 
 // The same products of the same sizes, with nothing around them. Operands of one size share memory,
 // which flatters this side.
@@ -109,6 +75,41 @@ class Products {
 
 }  // namespace
 
+TrainingStep::TrainingStep(const TrainShape& shape, World* world) : world_(world), model_(shape.config) {
+  initialise(model_, /*seed=*/1);
+  make_trainable(model_);
+  optimiser_ = make_optimiser(parameter_groups(model_, 0.01), {}, world);
+  const Share share = world ? Share{world->rank(), world->size()} : Share{};
+  const int64_t rows = share.end(shape.batch) - share.begin(shape.batch);
+  const at::Tensor tokens = at::randint(shape.config.vocab_size, {rows, shape.length + 1}, at::kLong);
+  inputs_ = tokens.slice(1, 0, shape.length).contiguous();
+  targets_ = tokens.slice(1, 1).contiguous();
+  share_ = static_cast<double>(rows) / static_cast<double>(shape.batch);
+}
+
+void TrainingStep::backward() {
+  const at::Tensor loss = model_.loss(model_.features(inputs_), targets_).loss;
+  torch::autograd::backward({world_ ? loss * share_ : loss}, {});
+}
+
+void TrainingStep::compute() {
+  optimiser_->zero_grad();
+  backward();
+}
+
+void TrainingStep::clip_and_update(double norm) { optimiser_->update(1e-4, norm > 1 ? 1 / norm : 1); }
+
+void TrainingStep::update() { clip_and_update(optimiser_->reduce_gradients({})); }
+
+void TrainingStep::run() {
+  optimiser_->zero_grad();
+  if (world_) world_->sum({share_});  // of answers, in the trainer
+  optimiser_->start_last_backward();
+  backward();
+  clip_and_update(optimiser_->reduce_gradients({}));
+  if (world_) world_->any(false);  // whether to stop, in the trainer
+}
+
 ModelConfig hidden_512_config() {
   ModelConfig config = find_model_config("state_tracking");
   config.hidden_size = 512;
@@ -122,9 +123,9 @@ ModelConfig hidden_512_config() {
 }
 
 TrainTiming time_training(const TrainShape& shape, double seconds) {
-  Training training(shape);
+  TrainingStep training(shape);
   Products products(shape);
-  training.step();
+  training.run();
   {
     const at::NoGradGuard no_grad;
     products.run();
@@ -132,7 +133,7 @@ TrainTiming time_training(const TrainShape& shape, double seconds) {
   BestTime step, alone;
   const Timer timer;
   do {
-    step.time([&] { training.step(); });
+    step.time([&] { training.run(); });
     const at::NoGradGuard no_grad;
     alone.time([&] { products.run(); });
   } while (timer.seconds() < seconds);
@@ -140,15 +141,15 @@ TrainTiming time_training(const TrainShape& shape, double seconds) {
 }
 
 std::vector<double> time_steps(const std::vector<TrainShape>& shapes, double seconds) {
-  std::vector<std::unique_ptr<Training>> trainings;
+  std::vector<std::unique_ptr<TrainingStep>> trainings;
   for (const TrainShape& shape : shapes) {
-    trainings.push_back(std::make_unique<Training>(shape));
-    trainings.back()->step();
+    trainings.push_back(std::make_unique<TrainingStep>(shape));
+    trainings.back()->run();
   }
   std::vector<BestTime> times(shapes.size());
   const Timer timer;
   do {
-    for (size_t i = 0; i < shapes.size(); ++i) times[i].time([&] { trainings[i]->step(); });
+    for (size_t i = 0; i < shapes.size(); ++i) times[i].time([&] { trainings[i]->run(); });
   } while (timer.seconds() < seconds);
   std::vector<double> ms;
   for (const BestTime& time : times) ms.push_back(1e3 * time.seconds());

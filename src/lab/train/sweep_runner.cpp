@@ -1,7 +1,6 @@
-#include "tools/sweep_runner.h"
+#include "train/sweep_runner.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,21 +8,18 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/child_process.h"
 #include "base/error.h"
-#include "base/progress.h"
 #include "base/text.h"
-#include "report/report.h"
-#include "tools/sweep_summary.h"
+#include "train/sweep_results.h"
 
-namespace dp::cli {
+namespace dp {
 namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
@@ -65,21 +61,20 @@ std::vector<std::string> evaluation_command(const std::string& program, const Sw
   return words;
 }
 
-// Output goes to the end of `log`.
+// Appends the output to `log`. A run saves its work and ends when the sweep is killed.
 pid_t start(const std::vector<std::string>& command, const fs::path& log) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  const pid_t parent = getpid(), process = fork();
-  if (process < 0) throw std::system_error(errno, std::generic_category(), "cannot start " + command[0]);
-  if (process > 0) return process;
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // a run saves its work and ends when the sweep is killed
-  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-  if (getppid() != parent || file < 0) std::_Exit(1);
-  dup2(file, STDOUT_FILENO);
-  dup2(file, STDERR_FILENO);
-  execv(words[0], words.data());
-  std::_Exit(127);
+  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file < 0) throw std::system_error(errno, std::generic_category(), log.string());
+  const auto close_log = [&] { close(file); };
+  try {
+    const pid_t process =
+        start_child({.command = command, .output = file, .error = file, .signal_when_orphaned = SIGTERM});
+    close_log();
+    return process;
+  } catch (...) {
+    close_log();
+    throw;
+  }
 }
 
 // Sweeps of older versions stored numbers as texts.
@@ -94,15 +89,6 @@ std::map<std::string, std::string> as_texts(const ordered_json& options) {
 
 }  // namespace
 
-void write_report_of(const fs::path& out) {
-  try {
-    write_report(std::vector{out}, out / "report.html");
-    std::printf("wrote %s: open it in a browser\n", (out / "report.html").c_str());
-  } catch (const InputError& error) {
-    std::printf("no report: %s\n", error.what());
-  }
-}
-
 SweepRunner::SweepRunner(const Sweep& sweep, fs::path out)
     : sweep_(sweep), out_(std::move(out)), program_(fs::read_symlink("/proc/self/exe").string()) {
   fs::create_directories(out_);
@@ -116,7 +102,7 @@ SweepRunner::SweepRunner(const Sweep& sweep, fs::path out)
             fs::exists(out_ / planned.name))
           throw InputError("run " + quote(planned.name) + " in " + quote(out_.string()) +
                            " has other options than now; remove it or choose another --out");
-  write_file_atomically(out_ / "sweep.json", summarise(sweep_, out_, {}));
+  write_file_atomically(out_ / "sweep.json", sweep_summary(sweep_, out_, {}));
 }
 
 bool SweepRunner::finished(const SweepRun& run) const {
@@ -134,7 +120,7 @@ void SweepRunner::evaluate(const SweepRun& run) {
 }
 
 bool SweepRunner::ended(const Job& job, int status) {
-  const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  const bool failed = exit_code(status) != 0;
   if (sweep_interrupted) return true;
   if (failed) failures_[job.run->name] = last_line(log(*job.run));
   if (failed || !job.training) return true;
@@ -142,23 +128,23 @@ bool SweepRunner::ended(const Job& job, int status) {
   return false;
 }
 
-double SweepRunner::share_done() const {
-  double share = static_cast<double>(done_);
+double SweepRunner::runs_done() const {
+  double done = static_cast<double>(done_);
   for (const auto& [process, job] : running_) {
-    const std::optional<Standing> now = read_standing(out_ / job.run->name);
+    const std::optional<RunProgress> now = read_run_progress(out_ / job.run->name);
     const ordered_json settings = read_json_if_valid(out_ / job.run->name / "run.json");
     const ordered_json::json_pointer steps("/training/steps");
     if (!now || !settings.is_object() || !settings.contains(steps)) continue;
     const double total = settings[steps].is_number() ? settings[steps].get<double>() : 0;
-    if (total > 0) share += std::min(0.99, static_cast<double>(now->step) / total);
+    if (total > 0) done += std::min(0.99, static_cast<double>(now->step) / total);
   }
-  return share;
+  return done;
 }
 
-std::string SweepRunner::standing() const {
+std::string SweepRunner::status_line() const {
   std::string text;
   for (const auto& [process, job] : running_) {
-    const std::optional<Standing> now = read_standing(out_ / job.run->name);
+    const std::optional<RunProgress> now = read_run_progress(out_ / job.run->name);
     if (!text.empty()) text += " | ";
     text += job.run->name;
     char part[96] = ": starting";
@@ -173,60 +159,53 @@ std::string SweepRunner::standing() const {
   return text;
 }
 
-bool SweepRunner::run(int jobs, int threads, const std::string& only) {
-  threads_ = threads;
-  std::vector<const SweepRun*> waiting;
-  size_t chosen = 0;
-  for (const SweepRun& run : sweep_.runs) {
-    if (run.name.find(only) == std::string::npos) continue;
-    ++chosen;
-    if (!finished(run)) waiting.push_back(&run);
-  }
-  if (chosen == 0)
+std::vector<const SweepRun*> SweepRunner::choose(const std::string& only) const {
+  std::vector<const SweepRun*> chosen;
+  for (const SweepRun& run : sweep_.runs)
+    if (run.name.find(only) != std::string::npos) chosen.push_back(&run);
+  if (chosen.empty())
     throw InputError("--only: no run of the sweep has " + quote(only) + " in its name, expected a part of one such as " +
                      quote(sweep_.runs.front().name));
+  return chosen;
+}
+
+bool SweepRunner::run(const std::vector<const SweepRun*>& chosen, int jobs, int threads, const SweepWatcher& watcher) {
+  threads_ = threads;
+  std::vector<const SweepRun*> waiting;
+  for (const SweepRun* run : chosen)
+    if (!finished(*run)) waiting.push_back(run);
   std::ranges::reverse(waiting);  // taken from the end
-  done_ = chosen - waiting.size();
-  if (done_ > 0) std::printf("%zu of %zu runs are finished already\n", done_, chosen);
-  std::fflush(stdout);
+  done_ = chosen.size() - waiting.size();
   if (waiting.empty()) return true;
   struct sigaction action = {}, before = {};
   action.sa_handler = [](int) { sweep_interrupted = 1; };
   sigaction(SIGINT, &action, &before);
   sigaction(SIGTERM, &action, nullptr);
   bool told = false;
-  constexpr double kParts = 1000;       // of a run, for the bar
-  const auto parts = [&](double share) { return static_cast<int64_t>(kParts * share); };
-  {
-    Progress progress("training", parts(static_cast<double>(chosen)),
-                      parts(share_done()));
-    while ((!waiting.empty() && !sweep_interrupted) || !running_.empty()) {
-      while (!sweep_interrupted && !waiting.empty() && running_.size() < static_cast<size_t>(jobs)) {
-        train(*waiting.back());
-        waiting.pop_back();
-      }
-      if (sweep_interrupted && !told)
-        for (const auto& [process, job] : running_) kill(process, SIGTERM);
-      told = sweep_interrupted;
-      int status = 0;
-      const pid_t process = waitpid(-1, &status, WNOHANG);
-      if (process <= 0) {
-        progress.update(parts(share_done()), standing());
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        continue;
-      }
-      const auto job = running_.extract(process);
-      if (job.empty() || !ended(job.mapped(), status) || sweep_interrupted) continue;
-      ++done_;
-      const std::string& name = job.mapped().run->name;
-      progress.say(name + (failures_.contains(name) ? " failed: " + failures_[name]
-                                                    : ":" + to_text(result_of(out_ / name))));
+  while ((!waiting.empty() && !sweep_interrupted) || !running_.empty()) {
+    while (!sweep_interrupted && !waiting.empty() && running_.size() < static_cast<size_t>(jobs)) {
+      train(*waiting.back());
+      waiting.pop_back();
     }
+    if (sweep_interrupted && !told)
+      for (const auto& [process, job] : running_) kill(process, SIGTERM);
+    told = sweep_interrupted;
+    int status = 0;
+    const pid_t process = waitpid(-1, &status, WNOHANG);
+    if (process <= 0) {
+      watcher.update(runs_done(), status_line());
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      continue;
+    }
+    const auto job = running_.extract(process);
+    if (job.empty() || !ended(job.mapped(), status) || sweep_interrupted) continue;
+    ++done_;
+    watcher.ended(job.mapped().run->name);
   }
   sigaction(SIGINT, &before, nullptr);
   sigaction(SIGTERM, &before, nullptr);
-  write_file_atomically(out_ / "sweep.json", summarise(sweep_, out_, failures_));
+  write_file_atomically(out_ / "sweep.json", sweep_summary(sweep_, out_, failures_));
   return sweep_interrupted == 0;
 }
 
-}  // namespace dp::cli
+}  // namespace dp

@@ -1,93 +1,18 @@
-#include "tools/distributed_bench.h"
-
-#include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
+#include "tools/bench/rank_step.h"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/timer.h"
-#include "tools/machine.h"
-#include "nn/language_model.h"
+#include "tools/bench/machine.h"
 #include "nn/model_size.h"
-#include "tasks/task.h"
-#include "train/sharded_adamw.h"
 
 namespace dp::cli {
 namespace {
 
 constexpr double kBackwardShare = 2.0 / 3;  // of forward and backward
 constexpr int kSmallSums = 3;               // per step: of answers, norms, whether to stop
-
-// The trainer's step on random tokens.
-class RankTraining {
- public:
-  RankTraining(const TrainShape& shape, World* world) : world_(world), model_(shape.config) {
-    initialise(model_, /*seed=*/1);
-    make_trainable(model_);
-    ParameterGroup decayed{{}, 0.01}, plain{{}, 0};
-    for (const auto& [name, parameter] : model_.parameters())
-      (parameter->decay ? decayed : plain).parameters.push_back(parameter->value);
-    if (world_)
-      sharded_ =
-          std::make_unique<ShardedAdamW>(std::vector{decayed, plain}, AdamWOptions{}, *world_);
-    else
-      alone_ = std::make_unique<AdamW>(std::vector{decayed, plain}, AdamWOptions{});
-    const Share share = world_ ? Share{world_->rank(), world_->size()} : Share{};
-    const int64_t rows = share.end(shape.batch) - share.begin(shape.batch);
-    const at::Tensor tokens =
-        at::randint(shape.config.vocab_size, {rows, shape.length + 1}, at::kLong);
-    inputs_ = tokens.slice(1, 0, shape.length).contiguous();
-    targets_ = tokens.slice(1, 1).contiguous();
-    share_ = static_cast<double>(rows) / static_cast<double>(shape.batch);
-  }
-
-  void compute() {
-    if (sharded_)
-      sharded_->zero_grad();
-    else
-      alone_->zero_grad();
-    backward();
-  }
-
-  void update_alone() {
-    const double norm = gradient_norm(alone_->parameters());
-    alone_->step(1e-4, norm > 1 ? 1 / norm : 1);
-  }
-
-  void step() {
-    if (!sharded_) {
-      compute();
-      return update_alone();
-    }
-    sharded_->zero_grad();
-    world_->sum({share_});
-    sharded_->send_gradients();
-    backward();
-    sharded_->receive_gradients();
-    std::vector<double> values = sharded_->used_here();
-    values.push_back(sharded_->sum_of_squares_here());
-    std::vector<double> sums = world_->sum(values);
-    const double norm = std::sqrt(sums.back());
-    sums.pop_back();
-    sharded_->step(1e-4, norm > 1 ? 1 / norm : 1, sums);
-    world_->any(false);
-  }
-
- private:
-  void backward() {
-    const at::Tensor loss = model_.loss(model_.features(inputs_), targets_).loss;
-    torch::autograd::backward({world_ ? loss * share_ : loss}, {});
-  }
-
-  World* world_;
-  LanguageModel model_;
-  std::unique_ptr<AdamW> alone_;
-  std::unique_ptr<ShardedAdamW> sharded_;
-  at::Tensor inputs_, targets_;
-  double share_ = 1;
-};
 
 double time_small_sum(World& world) {
   BestTime time;
@@ -98,8 +23,8 @@ double time_small_sum(World& world) {
 }  // namespace
 
 RankTiming time_rank(const TrainShape& shape, double seconds, World* world) {
-  RankTraining training(shape, world);
-  training.step();
+  TrainingStep training(shape, world);
+  training.run();
   RankTiming timing;
   timing.ranks = world ? world->size() : 1;
   timing.parameters = model_size(shape.config).parameters();
@@ -110,10 +35,10 @@ RankTiming time_rank(const TrainShape& shape, double seconds, World* world) {
   int64_t bytes = 0;
   do {
     const int64_t before = world ? world->bytes_sent() : 0;
-    step.time([&] { training.step(); });
+    step.time([&] { training.run(); });
     bytes = world ? world->bytes_sent() - before : 0;
     compute.time([&] { training.compute(); });
-    if (!world) update.time([&] { training.update_alone(); });
+    if (!world) update.time([&] { training.update(); });
   } while (world ? !world->any(timer.seconds() > seconds) : timer.seconds() < seconds);
   timing.step_ms = 1e3 * step.seconds();
   timing.compute_ms = 1e3 * compute.seconds();
@@ -128,7 +53,7 @@ nlohmann::ordered_json to_json(const RankTiming& t) {
           {"latency_ms", t.latency_ms}, {"bytes_sent", t.bytes_sent}};
 }
 
-RankTiming rank_timing_of(const nlohmann::ordered_json& json) {
+RankTiming parse_rank_timing(const nlohmann::ordered_json& json) {
   RankTiming t;
   json.at("ranks").get_to(t.ranks), json.at("parameters").get_to(t.parameters);
   json.at("tokens").get_to(t.tokens), json.at("step_ms").get_to(t.step_ms);

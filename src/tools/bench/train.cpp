@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "tools/bench_matched.h"
+#include "tools/bench/matched.h"
 #include "tools/command.h"
-#include "tools/machine.h"
+#include "tools/bench/machine.h"
 #include "tools/model_path.h"
-#include "tools/torch_peer.h"
-#include "tools/train_bench.h"
+#include "tools/bench/torch_peer.h"
+#include "tools/bench/training_step.h"
 #include "nn/model_size.h"
 
 namespace dp::cli {
