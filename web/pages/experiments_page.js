@@ -4,7 +4,7 @@ import { choice, figure, grid, h, note, paragraphs, section, table } from "./ele
 import { counted, fixed, listed } from "./numbers.js";
 import { formalLanguagesSection } from "./formal_languages.js";
 import { languageModelSections, textVerdicts } from "./language_models.js";
-import { groupRuns, runsOf, trainingLength, unique } from "./runs.js";
+import { groupRuns, lengthRows, runsOf, trainingLength, unique } from "./runs.js";
 import { accuracyChart } from "./state_tracking.js";
 import { median } from "./statistics.js";
 import { trainingSection } from "./training.js";
@@ -29,14 +29,18 @@ export const FIGURES = [
     paper: {} },
   { title: "One factor per token, k tokens per element", of: tokens, symbol: "k", groups: ["S3", "S4"], includes: named("tokens-"),
     paper: {} },
+  { title: "Small models, curricula over lengths and elements", of: (run) => `n_h ${factors(run)}, ${layers(run)} layer${layers(run) > 1 ? "s" : ""}, ` +
+    `${run.settings.model.allow_neg_eigval ? "[-1,1]" : "[0,1]"}`, symbol: "model", groups: GROUPS,
+    includes: ({ file }) => /^state-tracking\/results\/(s3|s3-positive|s4|a5|s5)\.json$/.test(file), paper: {} },
 ];
 
 export const figureRuns = (results, { includes, chosen = () => true }) =>
   results.filter(includes).flatMap((result) => result.runs).filter((run) => run.kind === "word-problem" && chosen(run));
 
-// The share of answers right at a position, the median over runs; null: not measured.
+// The share of answers right at a position, or where only that is known of all answers up to it, the median over runs; null: not measured.
 function answersAt(runs, position) {
-  const values = runs.map((run) => run.evaluation.by_position?.token_accuracy[position - 1]).filter(Number.isFinite);
+  const values = runs.map((run) => run.evaluation.by_position?.token_accuracy[position - 1] ??
+    lengthRows(run).find((row) => row.length === position)?.token_accuracy).filter(Number.isFinite);
   return values.length ? median(values) : null;
 }
 
@@ -86,8 +90,8 @@ function trackingSection(results) {
       choice("length", "Length axis", [["linear", "linear"], ["log", "logarithmic"]])),
     shown.map((plan) => trackingFigure(plan, results)),
     note("Thin lines are single seeds and the thick line is their median (for two seeds, their mean). A value suffices if the median over " +
-      `seeds of the share of answers right at that position is at least ${ENOUGH}. The same recipe for every model of a group; ` +
-      "experiments/state-tracking/README.md has them."),
+      `seeds of the share of answers right at that position is at least ${ENOUGH}; of runs that were only measured at some lengths, shown as ` +
+      "points, of all answers up to there. The same recipe for every model of a group; experiments/state-tracking/README.md has them."),
     FIGURES.length > shown.length ? note(`Not yet run: ${FIGURES.filter((plan) => !shown.includes(plan)).map((plan) =>
       plan.title.toLowerCase()).join("; ")}.`) : null);
 }
@@ -102,10 +106,16 @@ function filesTable(results) {
   ], results);
 }
 
+// Of formal languages, the runs with chosen settings where there are some; those that settings were chosen by are no part of the table.
+export function tableRuns(results) {
+  const of = (name) => results.find(({ file }) => file === `chomsky/results/${name}.json`)?.runs;
+  return of("table-seeds") ?? of("table") ?? [];
+}
+
 export function experimentsPage(data) {
   const { results } = data, runs = results.flatMap((result) => result.runs);
-  const others = results.filter((result) => !result.file.startsWith("state-tracking/")).flatMap((result) => result.runs);
-  const words = groupRuns(runs, "word-problem"), languages = groupRuns(others, "formal-language"), texts = groupRuns(others, "text");
+  const words = groupRuns(runs, "word-problem"), languages = groupRuns(tableRuns(results), "formal-language");
+  const texts = groupRuns(runs, "text");
   const title = "the paper’s experiments";
   return {
     title,
