@@ -245,4 +245,4 @@ class Runs(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest.main()

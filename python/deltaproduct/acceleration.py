@@ -1,160 +1,133 @@
 """Gated delta layers of transformers and of fla, run by these kernels on CPUs.
 
-`accelerate(model)` changes one model; `enable()` changes the libraries, for every model made afterwards, until `disable()`.
+`accelerate(model)` changes one model; `enable()` changes the libraries, for every model made afterwards; `disable()` undoes
+both. Tensors on other devices go where they went before.
 """
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
-from typing import Any, Callable, List, Optional, Tuple, TypeVar
+import warnings
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-from . import fla
-from .functional import gated_rms_norm, short_conv
+from . import fla, substitutes
 
 __all__ = ["accelerate", "enable", "disable"]
 
 Model = TypeVar("Model", bound=nn.Module)
+Function = Callable[..., Any]
 
 # Families of transformers whose linear layers are gated delta rules.
 _FAMILIES = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "olmo_hybrid")
 
 
-def chunk_gated_delta_rule(query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor,
-                           initial_state: Optional[Tensor] = None, output_final_state: bool = False,
-                           use_qk_l2norm_in_kernel: bool = False, cu_seqlens: Optional[Tensor] = None,
-                           **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
-    """transformers' torch_chunk_gated_delta_rule: query, key [B,T,H,K], value [B,T,H,V], g, beta [B,T,H].
+class _Replacement:
+    """Calls `function` for tensors on the CPU and `original`, if there is one, for others."""
 
-    Like that function it ignores what else a layer passes on.
-    """
-    if query.dtype != value.dtype:
-        query, key = query.to(value.dtype), key.to(value.dtype)
-    if cu_seqlens is not None and query.shape[0] != 1:
-        cu_seqlens = None  # rows are padded, not packed
-    return fla.chunk_gated_delta_rule(query, key, value, g, beta, initial_state=initial_state,
-                                      output_final_state=output_final_state, cu_seqlens=cu_seqlens,
-                                      use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel)
+    def __init__(self, function: Function, original: Optional[Function]) -> None:
+        self.function, self.original = function, original
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors = (x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
+        on_cpu = next(tensors).device.type in ("cpu", "meta")
+        return (self.function if on_cpu or self.original is None else self.original)(*args, **kwargs)
 
 
-def recurrent_gated_delta_rule(query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor,
-                               initial_state: Optional[Tensor] = None, output_final_state: bool = False,
-                               use_qk_l2norm_in_kernel: bool = False, cu_seqlens: Optional[Tensor] = None,
-                               **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
-    """transformers' torch_recurrent_gated_delta_rule; the same kernels, which step where T = 1."""
-    return chunk_gated_delta_rule(query, key, value, g, beta, initial_state, output_final_state,
-                                  use_qk_l2norm_in_kernel, cu_seqlens)
+class _ForwardReplacement:
+    """forward() of one module, whose class stays as it is."""
+
+    def __init__(self, function: Function, module: nn.Module) -> None:
+        self.function, self.module = function, module
+
+    def __call__(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        on_cpu = x.device.type in ("cpu", "meta")
+        return (self.function if on_cpu else type(self.module).forward)(self.module, x, *args, **kwargs)
 
 
-def _is_silu(activation: Optional[str]) -> bool:
-    return activation in ("silu", "swish")
+# What a layer of transformers holds, or its module defines, by name.
+_FUNCTIONS: Dict[str, Function] = {
+    "chunk_gated_delta_rule": substitutes.chunk_gated_delta_rule,
+    "torch_chunk_gated_delta_rule": substitutes.chunk_gated_delta_rule,
+    "recurrent_gated_delta_rule": substitutes.recurrent_gated_delta_rule,
+    "fused_recurrent_gated_delta_rule": substitutes.recurrent_gated_delta_rule,
+    "torch_recurrent_gated_delta_rule": substitutes.recurrent_gated_delta_rule,
+    "causal_conv1d_fn": substitutes.causal_conv1d_fn,
+    "causal_conv1d_update": substitutes.causal_conv1d_update,
+    "torch_causal_conv1d_update": substitutes.causal_conv1d_update}
 
 
-def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, seq_idx: Optional[Tensor] = None,
-                     activation: Optional[str] = None, **kwargs: Any) -> Tensor:
-    """causal_conv1d's function: x [B,C,T], weight [C,W], seq_idx [B,T] or None -> [B,C,T]."""
-    taps = weight.shape[-1]
-    if not _is_silu(activation):
-        y = F.conv1d(x, weight.unsqueeze(1).to(x.dtype), bias, padding=taps - 1, groups=x.shape[1])[..., :x.shape[-1]]
-        return y if activation is None else getattr(F, activation)(y)
-    cu_seqlens = None
-    if seq_idx is not None:
-        if x.shape[0] != 1:
-            raise ValueError(f"causal_conv1d_fn: with seq_idx the batch must be 1, got {x.shape[0]}.")
-        begins = (seq_idx[0, 1:] != seq_idx[0, :-1]).nonzero().flatten() + 1
-        cu_seqlens = F.pad(F.pad(begins, (1, 0)), (0, 1), value=x.shape[-1])
-    return short_conv(x.transpose(1, 2), _in_dtype(weight, x), _in_dtype(bias, x), cu_seqlens=cu_seqlens).transpose(1, 2)
+def _forward_function(cls: type) -> Optional[Function]:
+    """What replaces forward() of a class of transformers, if anything does."""
+    if cls.__name__.endswith("RMSNormGated"):
+        return substitutes.gated_norm_forward
+    if cls.__name__ == "OlmoHybridShortConvolution":
+        return substitutes.short_convolution_forward
+    return None
 
 
-def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Optional[Tensor] = None,
-                         activation: Optional[str] = None, **kwargs: Any) -> Tensor:
-    """causal_conv1d's step: x [B,C,T], conv_state [B,C,at least W-1], changed in place -> [B,C,T]."""
-    taps, tokens = weight.shape[-1], x.shape[-1]
-    joined = torch.cat([conv_state.to(x.dtype), x], dim=-1)
-    conv_state.copy_(joined[..., -conv_state.shape[-1]:])
-    return causal_conv1d_fn(joined[..., -(tokens + taps - 1):], weight, bias, activation=activation)[..., -tokens:]
+def _has_other_activation(layer: nn.Module) -> bool:
+    return any(getattr(module, "activation", "silu") not in ("silu", "swish") for module in (layer, *layer.children()))
 
 
-def _in_dtype(x: Optional[Tensor], like: Tensor) -> Optional[Tensor]:
-    return x if x is None or x.dtype == like.dtype else x.to(like.dtype)
+def _accelerate_layer(layer: nn.Module) -> None:
+    for name, function in _FUNCTIONS.items():
+        if name in vars(layer) and not isinstance(vars(layer)[name], _Replacement):
+            setattr(layer, name, _Replacement(function, vars(layer)[name]))
+    for child in layer.children():
+        function = _forward_function(type(child))
+        if function is not None:
+            child.forward = _ForwardReplacement(function, child)
 
 
-def _gated_norm_forward(module: nn.Module, hidden_states: Tensor, gate: Optional[Tensor] = None) -> Tensor:
-    eps = getattr(module, "variance_epsilon", None)
-    return gated_rms_norm(hidden_states, gate, module.weight, module.eps if eps is None else eps)
-
-
-class _BoundNorm:
-    """A norm's forward as an attribute that survives pickling and copying with its module."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-
-    def __call__(self, hidden_states: Tensor, gate: Optional[Tensor] = None) -> Tensor:
-        return _gated_norm_forward(self.module, hidden_states, gate)
-
-
-def _short_convolution_forward(module: nn.Conv1d, hidden_states: Tensor, cache: Optional[Tensor] = None,
-                               use_precomputed: bool = False, **kwargs: Any) -> Tuple[Tensor, Tensor]:
-    """OLMo Hybrid's ShortConvolution: hidden_states [B,T,C], cache [B,C,W-1] -> [B,T,C] and the next cache."""
-    x, taps = hidden_states.transpose(1, 2), module.weight.shape[-1]
-    if use_precomputed:
-        x = torch.cat([cache.to(x.dtype), x], dim=-1)
-    y = causal_conv1d_fn(x, module.weight.squeeze(1), module.bias, activation="silu")
-    next_cache = F.pad(x, (max(taps - 1 - x.shape[-1], 0), 0))
-    next_cache = next_cache[..., next_cache.shape[-1] - (taps - 1):]
-    return y[..., -hidden_states.shape[1]:].transpose(1, 2), next_cache.clone()
-
-
-class _BoundConvolution:
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Tuple[Tensor, Tensor]:
-        return _short_convolution_forward(self.module, *args, **kwargs)
-
-
-def _is_gated_norm(module: nn.Module) -> bool:
-    return type(module).__name__.endswith("RMSNormGated") and hasattr(module, "weight") and \
-        getattr(module, "activation", "silu") in ("silu", "swish")
+_accelerated: "weakref.WeakSet[nn.Module]" = weakref.WeakSet()
 
 
 def accelerate(model: Model) -> Model:
     """Lets the gated delta layers of a transformers model run on these kernels; returns the same model.
 
     Weights, state dict, caches and outputs keep their names and shapes; gradients flow as before. The families are
-    Qwen3-Next, Qwen3.5 and OLMo Hybrid. A model without such layers is refused.
+    Qwen3-Next, Qwen3.5 and OLMo Hybrid. What is not recognised is left as it was, and a warning says so.
 
     Versions of transformers whose layers call functions of their module, rather than hold them, leave only the module to
     change: all models of that family then follow, until `disable`.
     """
     layers = 0
-    for module in model.modules():
-        if not (hasattr(module, "chunk_gated_delta_rule") and hasattr(module, "recurrent_gated_delta_rule")):
-            owner = sys.modules.get(type(module).__module__)
-            if type(module).__name__.endswith("GatedDeltaNet") and hasattr(owner, "torch_chunk_gated_delta_rule"):
-                layers += 1
-                _enable_family(owner)
+    for name, module in model.named_modules():
+        if not type(module).__name__.endswith("GatedDeltaNet"):
             continue
-        layers += 1
-        module.chunk_gated_delta_rule = chunk_gated_delta_rule
-        module.recurrent_gated_delta_rule = recurrent_gated_delta_rule
-        if hasattr(module, "causal_conv1d_update"):
-            module.causal_conv1d_fn = causal_conv1d_fn
-            module.causal_conv1d_update = causal_conv1d_update
-        for child in module.children():
-            if _is_gated_norm(child):
-                child.forward = _BoundNorm(child)
-            elif type(child).__name__ == "OlmoHybridShortConvolution":
-                child.forward = _BoundConvolution(child)
-    if not layers:
-        raise ValueError(f"accelerate: {type(model).__name__} has no gated delta layers of Qwen3-Next, Qwen3.5 or "
-                         "OLMo Hybrid.")
+        source = sys.modules.get(type(module).__module__)
+        if _has_other_activation(module):
+            warnings.warn(f"accelerate: {name} is left as it was: its activation is not SiLU.")
+        elif "chunk_gated_delta_rule" in vars(module):
+            layers += 1
+            _accelerate_layer(module)
+        elif hasattr(source, "torch_chunk_gated_delta_rule"):
+            layers += 1
+            _enable_family(source)
+        else:
+            warnings.warn(f"accelerate: {name} is left as it was: {type(module).__module__}.{type(module).__name__} is "
+                          "not one of Qwen3-Next, Qwen3.5 and OLMo Hybrid.")
+    if layers:
+        _accelerated.add(model)
+    else:
+        warnings.warn(f"accelerate: {type(model).__name__} is left as it was: it has no gated delta layers of Qwen3-Next, "
+                      "Qwen3.5 or OLMo Hybrid.")
     return model
+
+
+def _restore(model: nn.Module) -> None:
+    for module in model.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, _Replacement):
+                setattr(module, name, value.original)
+            elif isinstance(value, _ForwardReplacement):
+                delattr(module, name)
+    _accelerated.discard(model)
 
 
 # What enable() replaced: where, under which name, and what was there.
@@ -166,30 +139,29 @@ def _replace(owner: Any, name: str, value: Any) -> None:
     setattr(owner, name, value)
 
 
+def _class_forward(function: Function, original: Function) -> Function:
+    def forward(module: nn.Module, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return (function if x.device.type in ("cpu", "meta") else original)(module, x, *args, **kwargs)
+    return forward
+
+
 def _enable_family(module: Any) -> None:
     """Replaces what a modeling_*.py of transformers defines or imports for its gated delta layers."""
-    replacements: "dict[str, Callable[..., Any]]" = {
-        "chunk_gated_delta_rule": chunk_gated_delta_rule, "torch_chunk_gated_delta_rule": chunk_gated_delta_rule,
-        "fused_recurrent_gated_delta_rule": recurrent_gated_delta_rule,
-        "torch_recurrent_gated_delta_rule": recurrent_gated_delta_rule,
-        "causal_conv1d_fn": causal_conv1d_fn, "causal_conv1d_update": causal_conv1d_update,
-        "torch_causal_conv1d_update": causal_conv1d_update}
     if any(owner is module for owner, _, _ in _replaced):
         return
-    for name, function in replacements.items():
+    for name, function in _FUNCTIONS.items():
         if hasattr(module, name):
-            _replace(module, name, function)
-    if hasattr(module, "FusedRMSNormGated"):
-        _replace(module, "FusedRMSNormGated", None)  # fla's, which asks for a GPU
+            # None stands for a package that is not installed; layers then take the fallback in torch operators.
+            fallback = "torch_" + name.replace("fused_", "")
+            _replace(module, name, _Replacement(function, getattr(module, name) or getattr(module, fallback, None)))
+    if not torch.cuda.is_available() and getattr(module, "FusedRMSNormGated", None) is not None:
+        _replace(module, "FusedRMSNormGated", None)  # fla's, whose constructor asks for a GPU
     if getattr(module, "is_fast_path_available", True) is False:
-        _replace(module, "is_fast_path_available", True)
-    for name, value in list(vars(module).items()):
-        if not isinstance(value, type) or value.__module__ != module.__name__:
-            continue
-        if name.endswith("RMSNormGated"):
-            _replace(value, "forward", _gated_norm_forward)
-        elif name == "OlmoHybridShortConvolution":
-            _replace(value, "forward", _short_convolution_forward)
+        _replace(module, "is_fast_path_available", True)  # no warning about a slow path
+    for value in list(vars(module).values()):
+        function = _forward_function(value) if isinstance(value, type) and value.__module__ == module.__name__ else None
+        if function is not None:
+            _replace(value, "forward", _class_forward(function, value.forward))
 
 
 def _enable_transformers() -> None:
@@ -201,23 +173,57 @@ def _enable_transformers() -> None:
         _enable_family(module)
 
 
+class _FlaBackend:
+    """What fla's registry of backends asks for, mixed into its own base class by `_register_with_fla`."""
+
+    backend_type = "deltaproduct"
+    priority = 0
+    active = False
+
+    @classmethod
+    def is_enabled(cls) -> bool:
+        return _FlaBackend.active
+
+    def verify(self, name: str, *args: Any, **kwargs: Any) -> Tuple[bool, Optional[str]]:
+        tensors = (x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
+        return next(tensors).device.type == "cpu", "deltaproduct computes on CPUs"
+
+    def chunk_gated_delta_rule(self, *args: Any, **kwargs: Any) -> Any:
+        return fla.chunk_gated_delta_rule(*args, **kwargs)
+
+
+def _register_with_fla() -> bool:
+    """Whether fla has a registry of backends that could be told of these kernels."""
+    try:
+        registry = importlib.import_module("fla.ops.gated_delta_rule.backends").gdr_registry
+        base = importlib.import_module("fla.ops.backends").BaseBackend
+    except (ImportError, AttributeError):
+        return False
+    if not isinstance(registry._backends.get(_FlaBackend.backend_type), _FlaBackend):
+        registry.register(type("DeltaProductBackend", (_FlaBackend, base), {})())
+    return True
+
+
 def _enable_fla() -> None:
-    """Replaces fla's functions wherever one of its modules has imported them."""
+    """Registers with fla where it dispatches to backends; replaces its other functions wherever they were imported."""
     for package in ("fla.ops.gated_delta_product", "fla.ops.gated_delta_rule", "fla.ops.delta_rule", "fla.layers"):
         try:
             importlib.import_module(package)
-        except Exception:  # fla may be there and its Triton not
-            continue
+        except Exception as error:  # fla may be there and its Triton not
+            warnings.warn(f"enable: {package} cannot be imported ({type(error).__name__}: {error}) and is left as it was.")
+    _FlaBackend.active = _register_with_fla()
     for module_name, module in list(sys.modules.items()):
         if module_name != "fla" and not module_name.startswith("fla."):
             continue
         for name in fla.__all__:
-            if callable(vars(module).get(name)) and vars(module)[name] is not getattr(fla, name):
-                _replace(module, name, getattr(fla, name))
+            value = vars(module).get(name)
+            dispatched = _FlaBackend.active and name in ("chunk_gated_delta_rule", "chunk_gdn")
+            if callable(value) and not isinstance(value, _Replacement) and not dispatched:
+                _replace(module, name, _Replacement(getattr(fla, name), value))
 
 
 def enable() -> None:
-    """Lets transformers' Qwen3-Next, Qwen3.5 and OLMo Hybrid, and fla's functions, use these kernels.
+    """Lets transformers' Qwen3-Next, Qwen3.5 and OLMo Hybrid, and fla's functions, use these kernels on CPUs.
 
     It concerns layers made afterwards; `accelerate` changes a model that exists. Libraries that are not installed are skipped.
     Calling it twice is the same as once.
@@ -228,8 +234,17 @@ def enable() -> None:
         _enable_fla()
 
 
-def disable() -> None:
-    """Undoes `enable`."""
+def disable(model: Optional[nn.Module] = None) -> None:
+    """Undoes `accelerate` of one model or, without one, everything that `enable` and `accelerate` did.
+
+    Copies of accelerated models are their own: pass them to be restored.
+    """
+    if model is not None:
+        _restore(model)
+        return
+    for accelerated in list(_accelerated):
+        _restore(accelerated)
+    _FlaBackend.active = False
     while _replaced:
         owner, name, value = _replaced.pop()
         setattr(owner, name, value)

@@ -1,10 +1,12 @@
 """The delta rule under the names, arguments and layouts of flash-linear-attention (fla.ops), on CPUs.
 
-Here T counts tokens; keys, values and betas of N factors are [B,T*N,H,...], token by token.
+B batch, T tokens, H heads of q and k, HV heads of v, K key width, V value width, S packed sequences. Keys, values and
+betas of N factors are [B,T*N,H,...], token by token.
 """
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+import warnings
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -12,26 +14,37 @@ from torch import Tensor
 
 from .functional import _beside, delta_product, l2_norm
 
-__all__ = ["chunk_gated_delta_product", "chunk_gated_delta_rule", "chunk_delta_rule",
-           "fused_recurrent_gated_delta_rule", "fused_recurrent_delta_rule"]
+__all__ = ["chunk_gated_delta_product", "chunk_gated_delta_rule", "chunk_delta_rule", "chunk_gdn",
+           "fused_recurrent_gated_delta_rule", "fused_recurrent_delta_rule", "fused_recurrent_gdn"]
 
 Result = Tuple[Tensor, Optional[Tensor]]
 
-# Arguments that say how fla's GPU kernels go about it; the result does not depend on them.
-_WITHOUT_EFFECT = ("cu_seqlens_cpu", "chunk_indices", "chunk_size")
 
-
-def _check_other_arguments(name: str, arguments: dict[str, Any]) -> None:
+def _check_other_arguments(name: str, arguments: Dict[str, Any]) -> None:
+    """What fla takes as **kwargs. chunk_size says how its kernels go about it; results do not depend on it."""
     for argument, value in arguments.items():
         if argument == "head_first":
             if value:
                 raise ValueError(f"{name}: head_first=True is not supported; pass tensors as [B,T,H,...], "
                                  "for example q.transpose(1, 2).")
-        elif argument not in _WITHOUT_EFFECT:
-            if argument not in ("gk", "gv", "cp_context"):
-                raise TypeError(f"{name}() got an unexpected keyword argument '{argument}'")
-            if value is not None:
-                raise ValueError(f"{name}: {argument} is not supported; it must be None.")
+        elif argument != "chunk_size":
+            raise TypeError(f"{name}() got an unexpected keyword argument '{argument}'")
+
+
+def _refuse(name: str, **arguments: Any) -> None:
+    for argument, value in arguments.items():
+        if value is not None:
+            raise ValueError(f"{name}: {argument} is not supported; it must be None.")
+
+
+def _state_layout(name: str, state_v_first: bool, kwargs: Dict[str, Any]) -> bool:
+    """state_v_first, also under its older name."""
+    if "transpose_state_layout" not in kwargs:
+        return state_v_first
+    if state_v_first:
+        raise ValueError(f"{name}: pass either state_v_first or transpose_state_layout, its older name, not both.")
+    warnings.warn("transpose_state_layout is deprecated and renamed to state_v_first.", DeprecationWarning, stacklevel=3)
+    return bool(kwargs.pop("transpose_state_layout"))
 
 
 def _run(name: str, q: Tensor, k: Tensor, v: Tensor, g: Optional[Tensor], beta: Tensor, *, num_householder: int = 1,
@@ -50,9 +63,7 @@ def _run(name: str, q: Tensor, k: Tensor, v: Tensor, g: Optional[Tensor], beta: 
         q, k = l2_norm(q), l2_norm(k)
     if value_heads != heads:
         q, k = (x.repeat_interleave(value_heads // heads, dim=2) for x in (q, k))
-    beta, g, initial_state = (x if x is None or x.dtype == q.dtype else _beside(x, q) for x in (beta, g, initial_state))
-    if q.dtype in (torch.float32, torch.float64):
-        beta, g, initial_state = (None if x is None else x.to(q.dtype) for x in (beta, g, initial_state))
+    beta, g, initial_state = (_beside(x, q, cast=True) for x in (beta, g, initial_state))
     if initial_state is not None and state_v_first:
         initial_state = initial_state.transpose(-1, -2)
     k, v, beta = (x.unflatten(1, (T, num_householder)) for x in (k, v, beta))
@@ -70,6 +81,8 @@ def _gate_and_beta(name: str, g: Optional[Tensor], beta: Tensor, use_gate_in_ker
             raise ValueError(f"{name}: use_gate_in_kernel needs g and A_log.")
         g = g.float() if dt_bias is None else g.float() + dt_bias.float()
         g = -A_log.float().exp() * F.softplus(g)
+    if allow_neg_eigval and not use_beta_sigmoid_in_kernel:
+        raise ValueError(f"{name}: allow_neg_eigval needs use_beta_sigmoid_in_kernel; double beta yourself otherwise.")
     if use_beta_sigmoid_in_kernel:
         beta = beta.sigmoid() * 2 if allow_neg_eigval else beta.sigmoid()
     return g, beta
@@ -79,14 +92,16 @@ def chunk_gated_delta_product(q: Tensor, k: Tensor, v: Tensor, g: Optional[Tenso
                               num_householder: int, scale: Optional[float] = None,
                               initial_state: Optional[Tensor] = None, output_final_state: bool = False,
                               use_qk_l2norm_in_kernel: bool = False, cu_seqlens: Optional[Tensor] = None,
-                              **kwargs: Any) -> Result:
+                              cu_seqlens_cpu: Optional[Tensor] = None, **kwargs: Any) -> Result:
     """DeltaProduct with N = num_householder factors per token.
 
     Args:
         q: [B,T,H,K];  k: [B,T*N,H,K];  v: [B,T*N,H,V];  beta: [B,T*N,H]
         g: logarithm of the gate [B,T,H], or None
+        scale: multiplies o; None: K ** -0.5
         initial_state: [B,H,K,V], or [S,H,K,V] with cu_seqlens [S+1], which counts tokens
         use_qk_l2norm_in_kernel: q and k are divided by sqrt(sum of squares + 1e-6)
+        cu_seqlens_cpu: has no effect here
 
     Returns: o [B,T,H,V], and the final state [B,H,K,V] if output_final_state, else None.
     """
@@ -101,19 +116,28 @@ def chunk_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optional[Tensor],
                            scale: Optional[float] = None, initial_state: Optional[Tensor] = None,
                            output_final_state: bool = False, use_qk_l2norm_in_kernel: bool = False,
                            use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False,
-                           state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None, *,
-                           use_gate_in_kernel: bool = False, A_log: Optional[Tensor] = None,
-                           dt_bias: Optional[Tensor] = None, **kwargs: Any) -> Result:
+                           state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
+                           cu_seqlens_cpu: Optional[Tensor] = None, chunk_indices: Optional[Tensor] = None,
+                           cp_context: None = None, *, use_gate_in_kernel: bool = False,
+                           A_log: Optional[Tensor] = None, dt_bias: Optional[Tensor] = None, **kwargs: Any) -> Result:
     """The gated delta rule.
 
     Args:
-        q, k: [B,T,H,K];  v: [B,T,HV,V], HV a multiple of H;  g, beta: [B,T,HV]
-        initial_state: [B,HV,K,V] ([B,HV,V,K] if state_v_first), or one for each sequence of cu_seqlens
+        q, k: [B,T,H,K];  v: [B,T,HV,V], HV a multiple of H;  beta: [B,T,HV]
+        g: logarithm of the gate [B,T,HV]; with use_gate_in_kernel, what precedes -exp(A_log) softplus(g + dt_bias)
+        scale: multiplies o; None: K ** -0.5
+        initial_state: [B,HV,K,V] ([B,HV,V,K] if state_v_first), or one for each of the S sequences of cu_seqlens [S+1]
+        use_qk_l2norm_in_kernel: q and k are divided by sqrt(sum of squares + 1e-6)
+        use_beta_sigmoid_in_kernel: beta is given before its sigmoid, which allow_neg_eigval doubles
+        A_log, dt_bias: [HV]
+        cu_seqlens_cpu, chunk_indices: have no effect here;  cp_context: refused
 
-    Returns: o [B,T,HV,V], and the final state if output_final_state, else None.
+    Returns: o [B,T,HV,V], and the final state, shaped like initial_state, if output_final_state, else None.
     """
     name = "chunk_gated_delta_rule"
+    state_v_first = _state_layout(name, state_v_first, kwargs)
     _check_other_arguments(name, kwargs)
+    _refuse(name, cp_context=cp_context)
     g, beta = _gate_and_beta(name, g, beta, use_gate_in_kernel, A_log, dt_bias, use_beta_sigmoid_in_kernel,
                              allow_neg_eigval)
     return _run(name, q, k, v, g, beta, scale=scale, initial_state=initial_state,
@@ -131,7 +155,9 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
                                      **kwargs: Any) -> Result:
     """As `chunk_gated_delta_rule`, with fla's other order of arguments; beta None means ones. gk and gv are refused."""
     name = "fused_recurrent_gated_delta_rule"
-    _check_other_arguments(name, {"gk": gk, "gv": gv, **kwargs})
+    state_v_first = _state_layout(name, state_v_first, kwargs)
+    _check_other_arguments(name, kwargs)
+    _refuse(name, gk=gk, gv=gv)
     if beta is None:
         beta = v.new_ones(v.shape[:3])
     g, beta = _gate_and_beta(name, g, beta, use_gate_in_kernel, A_log, dt_bias, use_beta_sigmoid_in_kernel,
@@ -144,8 +170,14 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
 def chunk_delta_rule(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, scale: Optional[float] = None,
                      initial_state: Optional[Tensor] = None, output_final_state: bool = False,
                      use_qk_l2norm_in_kernel: bool = False, cu_seqlens: Optional[Tensor] = None,
-                     **kwargs: Any) -> Result:
-    """The delta rule without a gate; q, k [B,T,H,K], v [B,T,H,V], beta [B,T,H]."""
+                     cu_seqlens_cpu: Optional[Tensor] = None, **kwargs: Any) -> Result:
+    """The delta rule without a gate.
+
+    Args:
+        q, k: [B,T,H,K];  v: [B,T,H,V];  beta: [B,T,H];  initial_state: [B,H,K,V]; the rest as for `chunk_gated_delta_rule`
+
+    Returns: o [B,T,H,V], and the final state [B,H,K,V] if output_final_state, else None.
+    """
     name = "chunk_delta_rule"
     _check_other_arguments(name, kwargs)
     return _run(name, q, k, v, None, beta, scale=scale, initial_state=initial_state,
@@ -165,3 +197,7 @@ def fused_recurrent_delta_rule(q: Tensor, k: Tensor, v: Tensor, beta: Optional[T
     return _run(name, q, k, v, None, beta, scale=scale, initial_state=initial_state,
                 output_final_state=output_final_state, use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
                 cu_seqlens=cu_seqlens)
+
+
+chunk_gdn = chunk_gated_delta_rule
+fused_recurrent_gdn = fused_recurrent_gated_delta_rule

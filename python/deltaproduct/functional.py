@@ -15,14 +15,14 @@ __all__ = ["delta_product", "short_conv", "conv_history", "rms_norm", "gated_rms
 _ops = torch.ops.deltaproduct
 
 
-def _autocast_dtype() -> Optional[torch.dtype]:
-    """The dtype of torch.autocast("cpu") where it is on, else None."""
-    try:
-        if torch.is_autocast_cpu_enabled():
-            return torch.get_autocast_cpu_dtype()
-        return None
-    except AttributeError:  # newer versions of torch ask by device
+if hasattr(torch, "get_autocast_dtype"):
+    def _autocast_dtype() -> Optional[torch.dtype]:
+        """The dtype of torch.autocast("cpu") where it is on, else None."""
         return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+else:  # torch before 2.4
+    def _autocast_dtype() -> Optional[torch.dtype]:
+        """The dtype of torch.autocast("cpu") where it is on, else None."""
+        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
 def _autocast(*tensors: Tensor) -> Tuple[Tensor, ...]:
@@ -34,13 +34,17 @@ def _autocast(*tensors: Tensor) -> Tuple[Tensor, ...]:
                  for x in tensors)
 
 
-def _beside(x: Optional[Tensor], main: Tensor) -> Optional[Tensor]:
-    """x in a dtype that the operators take beside `main`: the same, or float32 beside 16 bits."""
+def _beside(x: Optional[Tensor], main: Tensor, cast: bool = False) -> Optional[Tensor]:
+    """x in a dtype that the operators take beside `main`: the same, or float32 beside 16 bits.
+
+    A float32 or float64 `main` with x of another dtype is a mistake that the operators name, unless `cast` or autocast asks
+    for a conversion.
+    """
     if x is None or x.dtype == main.dtype:
         return x
     if main.dtype in (torch.bfloat16, torch.float16):
         return x.float()
-    return x.to(main.dtype) if _autocast_dtype() is not None else x
+    return x.to(main.dtype) if cast or _autocast_dtype() is not None else x
 
 
 def _refuse_transforms(name: str, *tensors: Optional[Tensor]) -> None:

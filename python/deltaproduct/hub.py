@@ -1,48 +1,19 @@
-"""The model as transformers has models: AutoConfig, AutoModelForCausalLM, from_pretrained, generate. Needs transformers."""
+"""The models as transformers has models: AutoModelForCausalLM, from_pretrained, generate. Needs transformers."""
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, List, Optional
 
 import torch
 from torch import Tensor
-from transformers.configuration_utils import PretrainedConfig
 from transformers.generation import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.modeling_utils import PreTrainedModel
-from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from . import functional as F
-from .nn.config import ModelConfig
+from .hub_config import DeltaNetConfig, GatedDeltaNetConfig, GatedDeltaProductConfig
 from .nn.gated_delta_product import LayerState
 from .nn.language_model import GatedDeltaProductModel, _next_labels
-
-
-class GatedDeltaProductConfig(PretrainedConfig):
-    """config.json of fla's gated_deltaproduct; a field that is missing takes fla's default."""
-
-    model_type = "gated_deltaproduct"
-    keys_to_ignore_at_inference = ["past_key_values"]
-
-    def __init__(self, **fields: Any) -> None:
-        known = {name: value for name, value in ModelConfig().to_dict().items()
-                 if name not in ("model_type", "architectures")}
-        known.update(num_v_heads=None, conv_bias=False)
-        if "use_gate" in fields and "use_output_gate" not in fields:
-            fields["use_output_gate"] = fields["use_gate"]
-        for name, default in known.items():
-            if name != "tie_word_embeddings":
-                setattr(self, name, fields.pop(name, default))
-        fields.setdefault("use_cache", True)
-        self.use_cache = fields.pop("use_cache")
-        fields.setdefault("tie_word_embeddings", False)
-        super().__init__(**fields)
-
-    def fields(self) -> ModelConfig:
-        """The same as the rest of the package has it."""
-        values = {name: value for name, value in json.loads(self.to_json_string(use_diff=False)).items()}
-        return ModelConfig.from_dict(values)
 
 
 class StateCache:
@@ -71,13 +42,14 @@ class GatedDeltaProductForCausalLM(PreTrainedModel, GenerationMixin):
 
     config_class = GatedDeltaProductConfig
     base_model_prefix = "model"
-    supports_gradient_checkpointing = False
+    supports_gradient_checkpointing = True
     _is_stateful = True
+    _no_split_modules = ["Block"]
     _tied_weights_keys = {"lm_head.weight": "model.embeddings.weight"}
 
     def __init__(self, config: GatedDeltaProductConfig) -> None:
         super().__init__(config)
-        self.model = GatedDeltaProductModel(config.fields())
+        self.model = GatedDeltaProductModel(config.model_config())
         self.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
@@ -114,13 +86,20 @@ class GatedDeltaProductForCausalLM(PreTrainedModel, GenerationMixin):
                 past_key_values: Optional[StateCache] = None, inputs_embeds: Optional[Tensor] = None,
                 labels: Optional[Tensor] = None, use_cache: Optional[bool] = None,
                 output_hidden_states: Optional[bool] = None, return_dict: Optional[bool] = None,
-                logits_to_keep: int = 0, **kwargs: Any) -> Any:
-        """input_ids [B,T] -> logits [B,T,vocabulary]; rows with padding (zeros in attention_mask) are refused."""
-        if attention_mask is not None and not bool(attention_mask.all()):
-            raise ValueError("gated_deltaproduct: attention_mask has zeros, and padding is not supported; pass sequences "
-                             "of one length.")
+                logits_to_keep: int = 0, cu_seqlens: Optional[Tensor] = None, **kwargs: Any) -> Any:
+        """
+        Args:
+            input_ids: [B,T], or inputs_embeds [B,T,D]
+            attention_mask: [B,tokens so far], zero for padding on either side
+            past_key_values: the cache that a call on the tokens before returned
+            labels: [B,T], usually input_ids themselves; -100 is ignored
+            logits_to_keep: only the last so many tokens get logits; 0: all
+            cu_seqlens: [S+1]; B = 1 then holds S sequences end to end
+
+        Returns: loss, logits [B,T,vocabulary], past_key_values and hidden_states.
+        """
         states = past_key_values.layers if past_key_values is not None else None
-        x, states, streams = self.model(input_ids, states, kwargs.get("cu_seqlens"), inputs_embeds)
+        x, states, streams = self.model(input_ids, states, cu_seqlens, inputs_embeds, attention_mask)
         if use_cache is None:
             use_cache = self.config.use_cache and not self.training
         cache = None
@@ -129,7 +108,7 @@ class GatedDeltaProductForCausalLM(PreTrainedModel, GenerationMixin):
             cache.layers, cache.length = states, cache.length + x.shape[1]
         loss = None
         if labels is not None:
-            targets = _next_labels(labels, kwargs.get("cu_seqlens")).flatten()
+            targets = _next_labels(labels, cu_seqlens).flatten()
             loss, _ = F.linear_cross_entropy(x[:, :-1].flatten(0, 1), self.lm_head.weight, targets)
         logits = self.lm_head(x[:, -logits_to_keep:] if logits_to_keep else x)
         output = CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache,
@@ -137,10 +116,22 @@ class GatedDeltaProductForCausalLM(PreTrainedModel, GenerationMixin):
         return output if return_dict is not False else output.to_tuple()
 
 
+class GatedDeltaNetForCausalLM(GatedDeltaProductForCausalLM):
+    """Gated DeltaNet: one factor per token and a forget gate."""
+
+    config_class = GatedDeltaNetConfig
+
+
+class DeltaNetForCausalLM(GatedDeltaProductForCausalLM):
+    """DeltaNet: one factor per token and no forget gate."""
+
+    config_class = DeltaNetConfig
+
+
 def register() -> None:
-    """Makes AutoConfig and AutoModelForCausalLM know model_type gated_deltaproduct, unless fla did so before."""
-    try:
-        AutoConfig.register(GatedDeltaProductConfig.model_type, GatedDeltaProductConfig)
-        AutoModelForCausalLM.register(GatedDeltaProductConfig, GatedDeltaProductForCausalLM)
-    except ValueError:
-        pass  # fla has registered its own
+    """Makes AutoModelForCausalLM know these models, except those that fla has registered before."""
+    for model_class in (GatedDeltaProductForCausalLM, GatedDeltaNetForCausalLM, DeltaNetForCausalLM):
+        try:
+            AutoModelForCausalLM.register(model_class.config_class, model_class)
+        except ValueError:
+            pass  # fla's own

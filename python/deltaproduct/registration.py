@@ -1,18 +1,19 @@
-"""Registers the model with transformers' Auto classes as soon as they are imported, without importing them."""
+"""Registers the models with transformers' Auto classes as soon as these are imported, without importing them."""
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
 from typing import Any, Optional
 
-_AUTO_MODULE = "transformers.models.auto.modeling_auto"
+# Which module of this package registers with which module of transformers.
+_REGISTRARS = {"transformers.models.auto.configuration_auto": ".hub_config", "transformers.models.auto.modeling_auto": ".hub"}
 
 
-def _register() -> None:
-    from . import hub
-    hub.register()
+def _register(auto_module: str) -> None:
+    importlib.import_module(_REGISTRARS[auto_module], __package__).register()
 
 
 class _Loader(importlib.abc.Loader):
@@ -26,12 +27,17 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: Any) -> None:
         self.loader.exec_module(module)
-        _register()
+        _register(module.__name__)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
+    """Finds one module as the other finders do, once, and has it loaded by a _Loader."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[importlib.machinery.ModuleSpec]:
-        if name != _AUTO_MODULE:
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -41,7 +47,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def register_when_transformers_is_imported() -> None:
-    if _AUTO_MODULE in sys.modules:
-        _register()
-    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    for name in _REGISTRARS:
+        if name in sys.modules:
+            _register(name)
+        elif not any(isinstance(finder, _Finder) and finder.name == name for finder in sys.meta_path):
+            sys.meta_path.insert(0, _Finder(name))

@@ -23,4 +23,9 @@ def operands(B=2, T=9, N=2, H=3, K=5, V=4, dtype=torch.float32, seed=0, requires
 
 
 def largest_error(got, want):
-    return float((got.double() - want.double()).abs().max())
+    return float((got.detach().double() - want.detach().double()).abs().max())
+
+
+def relative_error(got, want):
+    """The largest difference, relative to the largest value expected."""
+    return largest_error(got, want) / max(float(want.detach().abs().max()), 1e-9)

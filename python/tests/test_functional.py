@@ -1,7 +1,6 @@
 """The operator and fla's functions: values, gradients, and what PyTorch users expect of a function."""
-import copy
+import inspect
 import multiprocessing
-import pickle
 import unittest
 
 import torch
@@ -70,6 +69,24 @@ class FlaNames(unittest.TestCase):
         got, _ = deltaproduct.chunk_gated_delta_rule(q[:, :, ::2], k[:, :, ::2], v, g, beta)
         self.assertTrue(torch.equal(got, want))
 
+    def test_arguments_in_the_order_of_fla(self):
+        """As fla's own functions have them, so that calls by position mean the same."""
+        common = "scale initial_state output_final_state use_qk_l2norm_in_kernel"
+        in_kernel = "use_beta_sigmoid_in_kernel allow_neg_eigval state_v_first cu_seqlens"
+        for function, names in (
+                (deltaproduct.chunk_gated_delta_product, f"q k v g beta num_householder {common} cu_seqlens cu_seqlens_cpu"),
+                (deltaproduct.chunk_gated_delta_rule,
+                 f"q k v g beta {common} {in_kernel} cu_seqlens_cpu chunk_indices cp_context"),
+                (deltaproduct.fused_recurrent_gated_delta_rule,
+                 f"q k v g gk gv beta {common} use_gate_in_kernel A_log dt_bias {in_kernel}"),
+                (deltaproduct.chunk_delta_rule, f"q k v beta {common} cu_seqlens cu_seqlens_cpu"),
+                (deltaproduct.fused_recurrent_delta_rule, f"q k v beta {common} cu_seqlens")):
+            parameters = inspect.signature(function).parameters.values()
+            by_position = [p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
+            self.assertEqual(by_position, names.split(), function.__name__)
+        self.assertIs(deltaproduct.chunk_gdn, deltaproduct.chunk_gated_delta_rule)
+        self.assertIs(deltaproduct.fused_recurrent_gdn, deltaproduct.fused_recurrent_gated_delta_rule)
+
     def test_packed_sequences(self):
         x = operands(B=1, N=2, requires_grad=False)
         cu_seqlens = torch.tensor([0, 4, 9])
@@ -85,6 +102,12 @@ class FlaNames(unittest.TestCase):
             deltaproduct.chunk_delta_rule(q, k, v, beta, head_first=True)
         with self.assertRaisesRegex(ValueError, "gk is not supported"):
             deltaproduct.fused_recurrent_gated_delta_rule(q, k, v, g, gk=g, beta=beta)
+        with self.assertRaisesRegex(ValueError, "allow_neg_eigval needs use_beta_sigmoid_in_kernel"):
+            deltaproduct.chunk_gated_delta_rule(q, k, v, g, beta, allow_neg_eigval=True)
+        with self.assertRaisesRegex(ValueError, "cp_context is not supported"):
+            deltaproduct.chunk_gated_delta_rule(q, k, v, g, beta, cp_context=object())
+        with self.assertRaisesRegex(ValueError, "not both"):
+            deltaproduct.chunk_gated_delta_rule(q, k, v, g, beta, state_v_first=True, transpose_state_layout=True)
         with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'sale'"):
             deltaproduct.chunk_delta_rule(q, k, v, beta, sale=1)
         with self.assertRaisesRegex(ValueError, r"k must begin with \[B,T\*num_householder\] = \[2, 18\]"):
@@ -144,14 +167,21 @@ class Expectations(unittest.TestCase):
         self.assertTrue(torch.equal(found[0], found[1]) and torch.equal(found[0], found[2]))
 
     def test_a_forked_process_can_compute(self):
-        x = operands(B=1, requires_grad=False)
-        torch.set_num_threads(1)  # GNU OpenMP's own threads do not survive a fork, whoever uses them
-        want, _ = deltaproduct.delta_product(**x)
+        """The threads of the process before do not survive a fork, and GNU OpenMP would wait for them forever."""
+        x = operands(B=4, T=130, K=16, V=16, requires_grad=False)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(2)
+        want, _ = deltaproduct.delta_product(**x)  # starts the threads
         context = multiprocessing.get_context("fork")
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=lambda: writer.send(deltaproduct.delta_product(**x)[0].tolist()))
         process.start()
-        self.assertTrue(reader.poll(60))
+        writer.close()
+        finished = reader.poll(60)
+        if not finished:
+            process.terminate()
+        torch.set_num_threads(threads)
+        self.assertTrue(finished, "the forked process does not return")
         self.assertTrue(torch.equal(torch.tensor(reader.recv()), want))
         process.join()
 
@@ -191,4 +221,4 @@ class Safetensors(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest.main()

@@ -1,6 +1,8 @@
 """The wheel: its contents, an import from it, and the refusal of another torch. The library is the one already built."""
 import base64
 import hashlib
+import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -61,14 +63,20 @@ class Wheel(unittest.TestCase):
 
     def test_benchmark(self):
         report = pathlib.Path(self.folder.name) / "bench.json"
-        result = self.python("import sys; sys.argv = ['bench', '--quick', '--seconds', '0.1', '--json', "
+        result = self.python("import sys; sys.argv = ['bench', '--quick', '--seconds', '0', '--json', "
                              f"{str(report)!r}]; from deltaproduct.bench import main; main()")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("torch_forward_ratio", report.read_text())
+        figures = json.loads(report.read_text())
+        for row in figures["operator"]:
+            self.assertGreater(row["chunked_step_ratio"], 0)
+            self.assertEqual("transformers_step_ratio" in row, row["N"] == 1 and "transformers" in figures)
+        self.assertEqual("model" in figures, importlib.util.find_spec("transformers") is not None)
+        for row in figures.get("model", []):
+            self.assertIn(f"{row['ratio']:7.1f}   {row['what']}", result.stdout)
 
     def test_one_version(self):
         self.assertIn(f"VERSION {build_backend.VERSION} ", (ROOT / "CMakeLists.txt").read_text())
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest.main()

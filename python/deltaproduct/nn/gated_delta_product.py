@@ -21,10 +21,21 @@ class LayerState(NamedTuple):
     conv_v: Optional[Tensor]
 
 
+class RecurrenceInputs(NamedTuple):
+    """Tensors of `deltaproduct.delta_product`, of one layer."""
+
+    q: Tensor                   # [B,T,H,K]
+    k: Tensor                   # [B,T,N,H,K], unit rows
+    v: Tensor                   # [B,T,N,H,V]
+    beta: Tensor                # [B,T,N,H], in [0,2] if allow_neg_eigval, else in [0,1]
+    log_gate: Optional[Tensor]  # [B,T,H]
+
+
 class GatedDeltaProduct(nn.Module):
     """A token mixer whose state is a matrix, changed by num_householder generalised reflections per token.
 
-    Parameter names, shapes and initialisation are those of fla.layers.GatedDeltaProduct, so state dicts can be exchanged.
+    Arguments, parameter names, shapes and initialisation are those of fla.layers.GatedDeltaProduct, so state dicts can be
+    exchanged. `mode` is accepted and has no effect: one kernel serves prompts and single tokens.
     """
 
     def __init__(self, hidden_size: int = 2048, expand_v: float = 2, head_dim: int = 256, num_heads: int = 6,
@@ -67,16 +78,9 @@ class GatedDeltaProduct(nn.Module):
         self.o_norm = (GatedRMSNorm if use_output_gate else RMSNorm)(self.head_v_dim, eps=norm_eps)
         self.o_proj = nn.Linear(value_dim, hidden_size, bias=False)
 
-    def forward(self, hidden_states: Tensor, state: Optional[LayerState] = None,
-                cu_seqlens: Optional[Tensor] = None) -> Tuple[Tensor, LayerState]:
-        """
-        Args:
-            hidden_states: [B,T,D]
-            state: what a call on the tokens before returned; None: nothing came before
-            cu_seqlens: [S+1]; B = 1 then holds S sequences end to end, and states have S instead of B
-
-        Returns: [B,T,D], and the state after the last token.
-        """
+    def recurrence_inputs(self, hidden_states: Tensor, state: Optional[LayerState] = None,
+                          cu_seqlens: Optional[Tensor] = None) -> Tuple[RecurrenceInputs, Tuple[Optional[Tensor], ...]]:
+        """What the recurrence reads for hidden_states [B,T,D], and the histories of the three convolutions after them."""
         x = hidden_states
         q, conv_q = self._convolve("q", self.q_proj(x), state, cu_seqlens, self.head_dim)
         k, conv_k = self._convolve("k", self.k_proj(x), state, cu_seqlens, self.head_dim)
@@ -90,12 +94,25 @@ class GatedDeltaProduct(nn.Module):
         beta = self.b_proj(x).sigmoid().unflatten(-1, (n, self.num_v_heads))
         if self.allow_neg_eigval:
             beta = beta * 2
-        o, recurrent = F.delta_product(q, k, v, beta, self._log_gate(x), state.recurrent if state else None, cu_seqlens)
+        return RecurrenceInputs(q, k, v, beta, self._log_gate(x)), (conv_q, conv_k, conv_v)
+
+    def forward(self, hidden_states: Tensor, state: Optional[LayerState] = None,
+                cu_seqlens: Optional[Tensor] = None) -> Tuple[Tensor, LayerState]:
+        """
+        Args:
+            hidden_states: [B,T,D]
+            state: what a call on the tokens before returned; None: nothing came before
+            cu_seqlens: [S+1]; B = 1 then holds S sequences end to end, and states have S instead of B
+
+        Returns: [B,T,D], and the state after the last token.
+        """
+        inputs, histories = self.recurrence_inputs(hidden_states, state, cu_seqlens)
+        o, recurrent = F.delta_product(*inputs, state.recurrent if state else None, cu_seqlens)
         if self.use_output_gate:
-            o = self.o_norm(o, self.g_proj(x).view_as(o))
+            o = self.o_norm(o, self.g_proj(hidden_states).view_as(o))
         else:
             o = self.o_norm(o)
-        return self.o_proj(o.flatten(-2)), LayerState(recurrent, conv_q, conv_k, conv_v)
+        return self.o_proj(o.flatten(-2)), LayerState(recurrent, *histories)
 
     def _convolve(self, name: str, x: Tensor, state: Optional[LayerState], cu_seqlens: Optional[Tensor],
                   head_size: int) -> Tuple[Tensor, Optional[Tensor]]:

@@ -48,10 +48,16 @@ class GatedDeltaProductModel(nn.Module):
         self.gradient_checkpointing = False
 
     def forward(self, input_ids: Optional[Tensor], state: Optional[ModelState] = None,
-                cu_seqlens: Optional[Tensor] = None,
-                inputs_embeds: Optional[Tensor] = None) -> Tuple[Tensor, ModelState, Tuple[Tensor, ...]]:
-        """input_ids [B,T] -> features [B,T,D], states, and the residual stream before each block."""
+                cu_seqlens: Optional[Tensor] = None, inputs_embeds: Optional[Tensor] = None,
+                attention_mask: Optional[Tensor] = None) -> Tuple[Tensor, ModelState, Tuple[Tensor, ...]]:
+        """input_ids [B,T] -> features [B,T,D], states, and the residual stream before each block.
+
+        Tokens where attention_mask [B,at least T] is zero are left out wherever they stand, and their features are zero.
+        """
         x = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        kept = _kept_tokens(attention_mask, x.shape[1], cu_seqlens)
+        if kept is not None:
+            x, cu_seqlens = x[kept].unsqueeze(0), nn.functional.pad(kept.sum(1).cumsum(0), (1, 0))
         states, streams = [], []
         for i, block in enumerate(self.layers):
             streams.append(x)
@@ -61,8 +67,24 @@ class GatedDeltaProductModel(nn.Module):
             else:
                 x, layer_state = block(*arguments)
             states.append(layer_state)
-        x = self.norm(x)
-        return x, states, (*streams, x)
+        streams.append(self.norm(x))
+        if kept is not None:  # rows as they came
+            streams = [x.new_zeros(*kept.shape, x.shape[-1]).index_put((kept,), x[0]) for x in streams]
+        return streams[-1], states, tuple(streams)
+
+
+def _kept_tokens(attention_mask: Optional[Tensor], tokens: int, cu_seqlens: Optional[Tensor]) -> Optional[Tensor]:
+    """Which of the last `tokens` tokens the mask keeps [B,tokens]; None: all of them."""
+    if attention_mask is None:
+        return None
+    if attention_mask.dim() != 2 or attention_mask.shape[1] < tokens:
+        raise ValueError(f"attention_mask must be [B,T] with T at least {tokens}, got {list(attention_mask.shape)}.")
+    kept = attention_mask[:, -tokens:].bool()
+    if kept.all():
+        return None
+    if cu_seqlens is not None:
+        raise ValueError("attention_mask has zeros, and cu_seqlens is given too: packed sequences have no padding.")
+    return kept
 
 
 class GatedDeltaProductForCausalLM(nn.Module):
@@ -89,18 +111,20 @@ class GatedDeltaProductForCausalLM(nn.Module):
             nn.init.normal_(module.weight, std=self.config.initializer_range)
 
     def forward(self, input_ids: Tensor, state: Optional[ModelState] = None, labels: Optional[Tensor] = None,
-                cu_seqlens: Optional[Tensor] = None, output_hidden_states: bool = False) -> CausalLMOutput:
+                cu_seqlens: Optional[Tensor] = None, output_hidden_states: bool = False,
+                attention_mask: Optional[Tensor] = None) -> CausalLMOutput:
         """
         Args:
             input_ids: [B,T]
             state: what a call on the tokens before returned; None: nothing came before
             labels: [B,T], usually input_ids themselves: token t is compared with the prediction at t - 1; -100 is ignored
             cu_seqlens: [S+1]; B = 1 then holds S sequences end to end
+            attention_mask: [B,T], zero for padding on either side, which leaves states as they are; None: no padding
 
         Returns: logits [B,T,vocabulary], the state after the last token, the mean loss if labels are given, and with
         output_hidden_states the residual stream before each block and the features after the last norm.
         """
-        features, states, streams = self.model(input_ids, state, cu_seqlens)
+        features, states, streams = self.model(input_ids, state, cu_seqlens, attention_mask=attention_mask)
         loss = None
         if labels is not None:
             loss, _ = F.linear_cross_entropy(features[:, :-1].flatten(0, 1), self.lm_head.weight,

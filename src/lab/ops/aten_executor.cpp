@@ -1,6 +1,7 @@
 #include "ops/aten_executor.h"
 
 #include <ATen/Parallel.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,9 +13,18 @@
 #endif
 
 namespace dp {
+namespace {
+
+// A forked process has one thread, and GNU OpenMP waits forever for those that it had started before. Results do not depend
+// on the number of threads.
+std::atomic<bool> is_forked = false;
+[[maybe_unused]] const int kForkHandler =
+    pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
+
+}  // namespace
 
 int AtenExecutor::num_threads() const {
-  return at::in_parallel_region() ? 1 : at::get_num_threads();
+  return is_forked || at::in_parallel_region() ? 1 : at::get_num_threads();
 }
 
 void AtenExecutor::run(size_t num_tasks, TaskRef task) {
@@ -33,6 +43,7 @@ void AtenExecutor::run(size_t num_tasks, TaskRef task) {
     }
   };
   const size_t shares = std::min<size_t>(num_tasks, std::max(1, num_threads()));
+  // parallel_for calls a single share directly, without OpenMP.
   at::parallel_for(0, static_cast<int64_t>(shares), /*grain_size=*/1, take_tasks);
   if (error) std::rethrow_exception(error);
 }

@@ -4,7 +4,7 @@
 
 namespace dp {
 
-/// at::get_num_threads() threads; serial inside a parallel region of torch.
+/// at::get_num_threads() threads; serial inside a parallel region of torch, and in a process made by fork().
 class AtenExecutor final : public Executor {
  public:
   int num_threads() const override;
