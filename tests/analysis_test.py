@@ -135,4 +135,4 @@ class Analyze(unittest.TestCase):
                 self.assertEqual(result.stderr.count("\n"), 1)
 
 
-unittest.main()
+unittest.main(verbosity=2)

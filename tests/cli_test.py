@@ -449,6 +449,8 @@ class Languages(Case):
                               {"match": {"model": "delta-net"}, "set": {"steps": 3}}],
                 "evaluate": {"sequences": 4}}
         (self.folder / "table.json").write_text(json.dumps(plan))
+        self.assertEqual(dp("sweep", self.folder / "table.json", "--only", "task=parity").returncode, 0)
+        self.assertEqual([path.parent.name.split(",")[-1] for path in self.folder.glob("table/runs/*/eval.json")], ["task=parity"] * 2)
         result = dp("sweep", self.folder / "table.json", "--jobs", 2)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("scaled accuracy: mean, and at length", result.stdout)
@@ -464,6 +466,17 @@ class Languages(Case):
         shown = json.loads(page[1])["runs"]
         self.assertEqual([(run["kind"], len(run["evaluation"]["lengths"])) for run in shown], [("formal-language", 8)] * 4)
         self.assertIn("4 of 4 runs are finished already", dp("sweep", self.folder / "table.json").stdout)
+        self.assert_refused(dp("sweep", self.folder / "table.json", "--only", "seed=9"), "--only: no run of the sweep has 'seed=9'")
+        # Stored without weights, on a page of all experiments.
+        stored = self.folder / "experiments/chomsky/results/table.json"
+        stored.parent.mkdir(parents=True)
+        self.assertIn("4 finished runs", dp("report", runs, "--export", "json", "--commit", "abc", "--out", stored).stdout)
+        self.assertEqual(dp("report", self.folder / "experiments", "--out", self.folder / "all.html").returncode, 0)
+        page = re.search('(?s)<script type="application/json" id="data">(.*?)</script>', (self.folder / "all.html").read_text())
+        results = json.loads(page[1])["results"]
+        self.assertEqual([(it["file"], it["commit"], len(it["runs"])) for it in results], [("chomsky/results/table.json", "abc", 4)])
+        for run in results[0]["runs"]:
+            self.assertGreaterEqual(run["evaluation"]["constant_answer"]["mean_scaled_accuracy"], 0)
 
     def test_bad_options(self):
         for arguments, texts in [(["parity", "--model", "lstm"], ["--model", "lstm"]),
@@ -657,4 +670,4 @@ class Script(Case):
         self.assertIn("build/release.log", result.stderr)
 
 
-unittest.main()
+unittest.main(verbosity=2)

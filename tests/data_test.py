@@ -245,4 +245,4 @@ class Runs(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -371,4 +371,4 @@ class Torture(Case):
                                             "the weights of the run left alone, to the bit")
 
 
-unittest.main()
+unittest.main(verbosity=2)

@@ -537,4 +537,4 @@ class Report(unittest.TestCase):
         self.assertFalse((self.folder / "never.html").exists())
 
 
-unittest.main()
+unittest.main(verbosity=2)

@@ -696,4 +696,4 @@ class Playground(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -289,4 +289,4 @@ class Sweep(unittest.TestCase):
         self.assertIn("task is \"word-problem\", the command line says 'parity'", result.stderr)
 
 
-unittest.main()
+unittest.main(verbosity=2)

@@ -221,4 +221,4 @@ class Safetensors(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

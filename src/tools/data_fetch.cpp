@@ -1,21 +1,18 @@
 // dp data fetch: a corpus from Debian packages.
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/text.h"
@@ -59,49 +56,29 @@ struct ProgramEnd {
   std::string complaint;  // the last line that says what is wrong
 };
 
-std::string complaint_of(std::FILE* output) {
-  std::rewind(output);
-  std::string line, last, error;
-  for (int c; (c = std::fgetc(output)) != EOF;) {
-    if (c != '\n') {
-      line += static_cast<char>(c);
-      continue;
-    }
+std::string last_complaint(const std::string& output) {
+  std::istringstream lines(output);
+  std::string last, error;
+  for (std::string line; std::getline(lines, line);) {
     if (!line.empty()) last = line;
     if (line.starts_with("E: ")) error = line.substr(3);  // apt-get warns after it has failed
-    line.clear();
   }
-  if (!line.empty()) last = line;
   return error.empty() ? last : error;
 }
 
 // Waits for a program, found by PATH, in a working directory of its own.
 ProgramEnd run_program(const std::vector<std::string>& command, const fs::path& directory) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), &std::fclose);
-  if (!output) throw std::system_error(errno, std::generic_category(), "a temporary file");
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
-  posix_spawn_file_actions_adddup2(&actions, fileno(output.get()), 1);
-  posix_spawn_file_actions_adddup2(&actions, fileno(output.get()), 2);
-  pid_t process = -1;
-  const int error = posix_spawnp(&process, words[0], &actions, nullptr, words.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error == ENOENT)
+  ChildOutput output;
+  try {
+    output = run_child({.command = command, .directory = directory}, /*errors_too=*/true);
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::no_such_file_or_directory) throw;
     throw InputError("there is no program " + quote(command[0]) +
-                     " here: dp data fetch needs Debian, or a system that is made of it");
-  if (error != 0) throw std::system_error(error, std::generic_category(), command[0]);
-  int status = 0;
-  while (waitpid(process, &status, 0) < 0)
-    if (errno != EINTR) throw std::system_error(errno, std::generic_category(), command[0]);
-  ProgramEnd end;
-  end.good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (!end.good) end.complaint = complaint_of(output.get());
-  if (!end.good && end.complaint.empty()) end.complaint = command[0] + " failed without a word";
-  return end;
+                     " here: dp data fetch needs Debian or a system derived from it");
+  }
+  if (output.exit_code == 0) return {.good = true, .complaint = {}};
+  const std::string complaint = last_complaint(output.text);
+  return {.good = false, .complaint = complaint.empty() ? command[0] + " failed without a message" : complaint};
 }
 
 // The package's archives in a directory: NAME_VERSION_ARCHITECTURE.deb.

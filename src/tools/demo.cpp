@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "base/timer.h"
 #include "tools/command.h"
-#include "tools/sweep_runner.h"
+#include "tools/sweep_tables.h"
 
 namespace dp::cli {
 namespace {
@@ -97,7 +97,7 @@ int demo(const DemoOptions& options) {
   introduce(sweep);
   SweepRunner runner(sweep, out);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  if (!runner.run(std::min(2, cores), 1)) {
+  if (!run_with_progress(runner, runner.choose(), std::min(2, cores), 1)) {
     std::printf("stopped; ./dp demo goes on\n");
     return 130;
   }
@@ -107,7 +107,7 @@ int demo(const DemoOptions& options) {
   nlohmann::ordered_json result = {{"training_length", 128}};
   std::map<std::string, double> longest;
   for (const SweepRun& run : sweep.runs) {
-    const std::map<int64_t, double> accuracies = result_of(out / run.name).by_length;
+    const std::map<int64_t, double> accuracies = read_sweep_result(out / run.name).by_length;
     print_bars(run.name, accuracies);
     for (const auto& [length, accuracy] : accuracies)
       result[run.name][std::to_string(length)] = accuracy;
@@ -115,7 +115,7 @@ int demo(const DemoOptions& options) {
   }
   std::printf("\n%s\n\n",
               verdict(longest["n=1"], longest["n=2"], sweep.eval_lengths.back()).c_str());
-  write_report_of(out);
+  write_sweep_report(out);
   std::printf(
       "This took %s. %s holds the trained models:\n"
       "  ./dp eval %s/n=2 --lengths 1024    still longer sequences\n"

@@ -101,6 +101,7 @@ ordered_json eval_by_length(const LanguageModel& model, const Subject& subject,
                             const std::vector<int64_t>& lengths, const EvaluationOptions& options) {
   const std::vector<EvalReport> reports = evaluate_lengths(model, *subject.task, lengths, options);
   const double mean = *mean_scaled_accuracy(reports);
+  const ConstantAnswer constant = best_constant_answer(*subject.task, lengths, options);
   print_heading(subject, options.sequences, " of each length");
   std::printf("%8s  %18s  %15s\n", "length", "sequences right", "scaled accuracy");
   auto rows = ordered_json::array();
@@ -114,8 +115,11 @@ ordered_json eval_by_length(const LanguageModel& model, const Subject& subject,
       "Scaled accuracy is 0 where a model is right as often as by guessing, %g, and 1 where "
       "it always is.\n",
       subject.task->chance());
+  std::printf("The same answer to all sequences, the best one, has a mean scaled accuracy of %.4f.\n", constant.mean_scaled_accuracy);
   return {{"lengths", rows},
           {"mean_scaled_accuracy", mean},
+          {"constant_answer",
+           {{"answer", constant.answer}, {"mean_scaled_accuracy", constant.mean_scaled_accuracy}}},
           {"sequences", options.sequences},
           {"training_length", subject.training_length}};
 }

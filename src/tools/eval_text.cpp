@@ -15,8 +15,10 @@
 #include "base/text.h"
 #include "nn/pretrained.h"
 #include "tasks/text_batches.h"
+#include "tools/eval_boundaries.h"
 #include "train/batch_loss.h"
 #include "train/run.h"
+#include "train/statistics.h"
 
 namespace dp::cli {
 namespace {
@@ -72,7 +74,7 @@ ordered_json perplexity(const LanguageModel& model, const TextSubject& subject,
       const Batch batch = windows.batch(static_cast<uint64_t>(done / at_once), at_once)
                               .rows(0, std::min(at_once, total - done));
       const auto count = (batch.targets != kNothingAsked).sum().item<double>();
-      if (count > 0) loss += count * loss_of(model, batch).loss.item<double>();
+      if (count > 0) loss += count * batch_loss(model, batch).loss.item<double>();
       asked += count;
       progress.update(std::min(total, done + at_once),
                       c10::str("perplexity ", std::exp(loss / std::max(1.0, asked))));
@@ -123,6 +125,35 @@ ordered_json losses_at(const std::vector<double>& loss, const std::vector<int64_
     begin = end;
   }
   return rows;
+}
+
+// Of each text, means like those of losses_at(), and of their differences between the last of these and the positions that were trained the
+// mean with its bootstrap interval over texts.
+ordered_json losses_by_text(const std::vector<std::vector<float>>& texts, const std::vector<int64_t>& lengths, int64_t trained) {
+  auto rows = ordered_json::array();
+  std::vector<double> differences;
+  for (const std::vector<float>& loss : texts) {
+    const auto mean = [&](int64_t begin, int64_t end) {
+      double sum = 0;
+      for (int64_t i = begin; i < end; ++i) sum += loss[static_cast<size_t>(i)];
+      return sum / static_cast<double>(end - begin);
+    };
+    auto row = ordered_json::array();
+    for (size_t i = 0; i < lengths.size(); ++i) row.push_back(mean(i ? lengths[i - 1] : 0, lengths[i]));
+    rows.push_back(row);
+    if (lengths.size() > 1 && trained < lengths.back())
+      differences.push_back(row.back().get<double>() - mean(0, trained));
+  }
+  ordered_json result = {{"losses", std::move(rows)}};
+  if (differences.empty()) return result;
+  double sum = 0;
+  for (const double difference : differences) sum += difference;
+  const double mean = sum / static_cast<double>(differences.size());
+  const Interval interval = bootstrap_interval(differences);
+  result["far_minus_near"] = {{"mean", mean}, {"low", interval.low}, {"high", interval.high}};
+  std::printf("loss at positions %ld to %ld less that up to %ld: %+.4f [%+.4f, %+.4f], bootstrap over %zu texts\n",
+              lengths[lengths.size() - 2] + 1, lengths.back(), trained, mean, interval.low, interval.high, differences.size());
+  return result;
 }
 
 ordered_json curve(const std::vector<double>& loss, int64_t sequences) {
@@ -239,9 +270,10 @@ void read_long_texts(const LanguageModel& model, const TextSubject& subject,
   lengths.erase(std::ranges::unique(lengths).begin(), lengths.end());
   std::vector<uint64_t> begins;
   const at::Tensor texts = long_texts(data, sequences, lengths.back(), begins);
-  const std::vector<double> loss = walk(model, texts, {}, "reading").loss;
-  out["lengths"] = losses_at(loss, lengths, subject.training_length);
-  out["by_position"] = curve(loss, texts.size(0));
+  const analysis::TextWalk read = walk(model, texts, {}, "reading");
+  out["lengths"] = losses_at(read.loss, lengths, subject.training_length);
+  out["by_text"] = losses_by_text(read.loss_by_text, lengths, training_length(subject));
+  out["by_position"] = curve(read.loss, texts.size(0));
   if (rank_every == 0) return;
   // Of one text, so that the ends of its documents can be told.
   const analysis::TextWalk found =
@@ -264,6 +296,10 @@ void TextEvalOptions::add_to(CLI::App& app) {
   app.add_option("--rank-every", rank_every,
                  "effective rank of every head's state along one text, after every so many tokens; "
                  "0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--boundaries", boundaries,
+                 "effective rank where so many pairs of short excerpts meet, each after a BOS; 0: none")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--choices", choices,
@@ -296,6 +332,10 @@ ordered_json eval_text(const std::string& directory, std::vector<int64_t> length
     lengths = {training_length(subject), 4 * training_length(subject)};
   if (!lengths.empty())
     read_long_texts(model, subject, *data, lengths, sequences, options.rank_every, out);
+  if (options.boundaries > 0) {
+    if (!data) throw InputError("--boundaries: there is no text to read, expected --data");
+    out["boundary_ranks"] = eval_boundaries(model, *data, options.boundaries);
+  }
   ask_questions(model, options, directory, out);
   return out;
 }

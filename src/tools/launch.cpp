@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "tools/command.h"
-#include "tools/launcher.h"
+#include "dist/launcher.h"
 
 namespace dp::cli {
 namespace {

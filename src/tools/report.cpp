@@ -13,6 +13,7 @@
 #include "report/compiled_data.h"
 #include "report/export.h"
 #include "report/page.h"
+#include "report/stored_results.h"
 #include "theory/problem.h"
 #include "tools/command.h"
 
@@ -23,9 +24,20 @@ struct ReportOptions {
   std::vector<std::string> folders;
   std::string out;     // empty: by default
   std::string format;  // of an export; empty: a page
+  std::string commit;  // of the program that made the runs
 };
 
+int store_results(const std::vector<std::filesystem::path>& folders, const ReportOptions& options) {
+  const std::string out = options.out.empty() ? "results.json" : options.out;
+  require_writable(out);
+  const nlohmann::ordered_json results = report::stored_results(folders, options.commit);
+  write_file_atomically(out, report::to_text(results));
+  std::printf("%zu finished runs\nwrote %s\n", results["runs"].size(), out.c_str());
+  return 0;
+}
+
 int export_runs(const std::vector<std::filesystem::path>& folders, const ReportOptions& options) {
+  if (options.format == "json") return store_results(folders, options);
   const std::string out = options.out.empty() ? "export" : options.out;
   const ExportSummary summary =
       options.format == "csv" ? export_csv(folders, out) : export_tensorboard(folders, out);
@@ -51,6 +63,14 @@ int report(const ReportOptions& options) {
     std::printf("one compiled model\nwrote %s\n", out.c_str());
     return 0;
   }
+  if (folders.size() == 1 && report::holds_stored_results(folders[0])) {
+    require_writable(out);
+    const nlohmann::ordered_json data = report::experiments_data(folders[0]);
+    report::write_page(data, out);
+    std::printf("%zu files of results%s\nwrote %s\n", data["results"].size(),
+                data["problems"].empty() ? "" : ", others could not be read and the page says why", out.c_str());
+    return 0;
+  }
   const ReportSummary summary = write_report(folders, out);
   if (summary.left_out > 0)
     std::printf("%ld run%s could not be read; the page says why\n", summary.left_out,
@@ -67,7 +87,7 @@ int report(const ReportOptions& options) {
 Run add_report(CLI::App& app) {
   auto options = std::make_shared<ReportOptions>();
   app.add_option("folders", options->folders,
-                 "training runs, or folders that hold some at any depth; or one compiled model")
+                 "training runs, or folders that hold some at any depth; or one compiled model; or one folder with stored results")
       ->type_name("DIR")
       ->required();
   app.add_option(
@@ -76,9 +96,10 @@ Run add_report(CLI::App& app) {
       ->type_name("PATH");
   app.add_option(
          "--export", options->format,
-         "instead of a page: csv (metrics, evaluations and settings as tables) or tensorboard "
-         "(an event file per run)")
-      ->check(CLI::IsMember({"csv", "tensorboard"}));
+         "instead of a page: csv (metrics, evaluations and settings as tables), tensorboard (an event file per run) or json (a "
+         "file of the finished runs without their weights, for a folder called results; default: results.json)")
+      ->check(CLI::IsMember({"csv", "tensorboard", "json"}));
+  app.add_option("--commit", options->commit, "with --export json: the commit of the program that made the runs")->type_name("HASH");
   return [options] { return report(*options); };
 }
 

@@ -1,21 +1,21 @@
 // dp selfcheck: the operator and whole models against files of inputs and expected results.
-#include <ATen/ATen.h>
-
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "nn/golden.h"
 #include "tools/command.h"
-#include "tools/selfcheck.h"
 
 namespace dp::cli {
 namespace {
 namespace fs = std::filesystem;
+using golden::CheckResult;
+using golden::Deviation;
 
 void print(const CheckResult& result) {
   std::printf("%s %s: ", result.passed ? "PASS" : "FAIL", result.name.c_str());
@@ -70,7 +70,7 @@ int selfcheck(const std::string& folder, const JsonOption& json) {
   auto files = nlohmann::ordered_json::array();
   for (const fs::path& path : paths) {
     const bool is_model = path.filename().string().starts_with("model_");
-    const CheckResult result = is_model ? check_model_directory(path) : check_operator_file(path);
+    const CheckResult result = is_model ? golden::check_model_directory(path) : golden::check_operator_file(path);
     print(result);
     passed += result.passed;
     files.push_back(to_json(result));
@@ -82,27 +82,6 @@ int selfcheck(const std::string& folder, const JsonOption& json) {
 }
 
 }  // namespace
-
-CheckResult run_check(const fs::path& path, const std::function<Deviation()>& check) {
-  CheckResult result{.name = path.stem().string(), .passed = true, .worst = {}, .problem = {}};
-  try {
-    result.worst = check();
-  } catch (const InputError& error) {
-    result.problem = error.what();
-  } catch (const c10::Error& error) {
-    result.problem = path.string() + ": " + error.what_without_backtrace();
-  }
-  result.passed = result.problem.empty() && !result.worst.failed();
-  return result;
-}
-
-double absolute_error(const at::Tensor& got, const at::Tensor& want) {
-  constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  if (got.sizes() != want.sizes()) return kInfinite;
-  if (want.numel() == 0) return 0;
-  const double error = (got.to(at::kDouble) - want.to(at::kDouble)).abs().max().item<double>();
-  return std::isfinite(error) ? error : kInfinite;
-}
 
 Run add_selfcheck(CLI::App& app) {
   struct Options {

@@ -7,14 +7,14 @@
 #include <thread>
 
 #include "tools/command.h"
-#include "tools/sweep_runner.h"
+#include "tools/sweep_tables.h"
 
 namespace dp::cli {
 namespace {
 namespace fs = std::filesystem;
 
 struct SweepOptions {
-  std::string file, out;
+  std::string file, out, only;
   int jobs = 0;
   JsonOption json;
 };
@@ -28,15 +28,15 @@ int sweep(const SweepOptions& options) {
   const int jobs = options.jobs > 0 ? options.jobs : plan.jobs > 0 ? plan.jobs : cores;
   std::printf("%zu runs, %d at a time, into %s\n", plan.runs.size(), jobs, out.c_str());
   SweepRunner runner(plan, out);
-  const bool whole = runner.run(jobs, std::max(1, cores / jobs));
+  const bool whole = run_with_progress(runner, runner.choose(options.only), jobs, std::max(1, cores / jobs));
   print_tables(plan, out, runner.failures());
-  options.json.write(nlohmann::ordered_json::parse(summarise(plan, out, runner.failures())));
+  options.json.write(nlohmann::ordered_json::parse(sweep_summary(plan, out, runner.failures())));
   if (!whole) {
     std::printf("stopped; the same command goes on\n");
     return 130;
   }
   std::printf("wrote %s\n", (out / "sweep.json").c_str());
-  if (runner.failures().size() < plan.runs.size()) write_report_of(out);
+  if (runner.failures().size() < plan.runs.size()) write_sweep_report(out);
   return runner.failures().empty() ? 0 : 1;
 }
 
@@ -76,6 +76,9 @@ Run add_sweep(CLI::App& app) {
                  "runs at a time, each with its share of the cores (default: what FILE says, or "
                  "one per core)")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--only", options->only,
+                 "only runs with this text in their names, such as num-householder=2 (default: all)")
+      ->type_name("TEXT");
   options->json.add_to(app);
   return [options] { return sweep(*options); };
 }

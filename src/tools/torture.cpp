@@ -15,7 +15,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "tools/command.h"
-#include "tools/launcher.h"
+#include "dist/launcher.h"
 #include "tasks/random_stream.h"
 
 namespace dp::cli {

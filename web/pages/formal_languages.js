@@ -41,21 +41,25 @@ function scoreCell(runs) {
   const scores = scoresOf(runs);
   if (!scores.length) return null;
   const interval = seedInterval(scores, [-1, 1]);
+  const constant = runs.map((run) => run.evaluation?.constant_answer?.mean_scaled_accuracy).find(Number.isFinite);
   return { text: fixed(scores[0]), value: scores[0], bold: true,
-           small: interval && `mean ${fixed(mean(scores))} ± ${fixed(deviation(scores))} of ${scores.length}; ` +
+           small: [interval && `mean ${fixed(mean(scores))} ± ${fixed(deviation(scores))} of ${scores.length}; ` +
              `95% CI ${fixed(interval[0])} to ${fixed(interval[1])}`,
+             constant !== undefined && `constant answer ${fixed(constant)}`].filter(Boolean).join("; ") || null,
            title: runs.map((run) =>
              `${run.name}: ${meanScaledAccuracy(run) === null ? "not evaluated" : fixed(meanScaledAccuracy(run))}`).join("\n") };
 }
 
-// Only models that were run have a row, and only runs of the paper's task have its score beside them.
-export function languageTable(runs) {
+// Models that were run have a row, with `everyRow` all of the paper's; only runs of the paper's task have its score beside them, or none.
+export function languageTable(runs, { everyRow = false } = {}) {
   const tasks = PAPER_TASKS.filter((task) => runs.some((run) => run.task === task)), order = Object.keys(PAPER_SCORES);
   const place = (model) => (order.indexOf(model) + order.length + 1) % (order.length + 1);  // others come last
-  const rows = [...byModel(runs)].sort(([a], [b]) => place(a) - place(b)).map(([model, own]) =>
+  const models = byModel(runs);
+  if (everyRow) for (const model of order) if (!models.has(model)) models.set(model, []);
+  const rows = [...models].sort(([a], [b]) => place(a) - place(b)).map(([model, own]) =>
     ({ model, own, of: (task) => own.filter((run) => run.task === task) }));
   const best = (row, task) => scoresOf(row.of(task))[0];
-  const paper = (row, task) => (comparable(row.of(task)).length ? paperScore(row.model, task) : null);
+  const paper = (row, task) => (everyRow || comparable(row.of(task)).length ? paperScore(row.model, task) : null);
   return table([
     { head: "model", cell: ({ model }) => model, nowrap: true },
     ...tasks.flatMap((task) => [
@@ -80,13 +84,14 @@ export function languageNotes(runs) {
     recipe.length && `What was compared differs from the paper’s recipe: ${recipe.join("; ")}.`];
 }
 
-export function formalLanguagesSection(groups) {
+export function formalLanguagesSection(groups, options = {}) {
   const runs = groups.flatMap(runsOf), several = groups.some((group) => group.configurations.some((it) => it.runs.length > 1));
   const compared = comparable(runs).some((run) => paperScore(run.model, run.task) !== null);
   return section(compared ? "Formal languages, beside the paper" : "Formal languages",
-    languageTable(runs),
+    languageTable(runs, options),
     note("Scaled accuracy, the mean over all lengths tested: 0 is as good as guessing, 1 always right.",
-      several ? "The best seed counts, as in the paper." : null, ...languageNotes(runs),
+      several ? "The best seed counts, as in the paper." : null,
+      runs.some((run) => run.evaluation?.constant_answer) && "Beside it, what the best constant answer gets.", ...languageNotes(runs),
       runs.some((run) => !run.evaluation) && "For runs without an eval.json it is the last evaluation during training, on " +
         "validation sequences."),
     grid(groups.map((group) => figure(languageChart(group))), ""),

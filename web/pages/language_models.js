@@ -167,6 +167,12 @@ const COLUMNS = (runs) => [
       const it = lossChange(run);
       return it && { text: (it.last > it.first ? "+" : "") + fixed(it.last - it.first), value: it.last - it.first };
     } },
+  { head: "far less near, over texts", number: true,
+    cell: ({ run }) => {
+      const it = run.evaluation?.by_text?.far_minus_near;
+      return it && { text: (it.mean > 0 ? "+" : "") + fixed(it.mean), value: it.mean, small: `95% CI ${fixed(it.low)} to ${fixed(it.high)}`,
+        title: "the loss at the longest positions less that at the training length, bootstrap over texts" };
+    } },
   { head: "effective rank", number: true,
     cell: ({ run }) => {
       const it = rankChange(run);
@@ -285,6 +291,28 @@ export function rankChart(group, choices, one = null) {
       documents: documents.length <= MOST_DOCUMENTS ? documents : [], middle: mean, legend: !one, series });
 }
 
+// --- where documents meet
+
+const boundaries = (run) => run.evaluation?.boundary_ranks ?? null;
+
+// A row per model: what becomes of its heads' ranks when a new document begins.
+export function boundaryTable(groups) {
+  const rows = groups.flatMap((group) => group.configurations.flatMap((configuration) =>
+    configuration.runs.filter(boundaries).map((run) => ({ configuration, run, heads: boundaries(run).layers.flat() }))));
+  const meanOf = (field) => ({ heads }) => fixed(mean(heads.map((head) => head[field])), 2);
+  const share = (test) => ({ heads }) => ({ text: `${heads.filter(test).length} of ${heads.length}`,
+    value: heads.filter(test).length / heads.length });
+  return table([
+    { head: "model", cell: ({ configuration, run }) => ({ text: runLabel(configuration, run), swatch: configuration.colour }) },
+    { head: "boundaries", cell: ({ run }) => boundaries(run).documents - 1, number: true },
+    { head: "rank before", cell: meanOf("before"), number: true },
+    { head: "rank after BOS", cell: meanOf("after"), number: true },
+    { head: "heads that fall", cell: share((head) => head.high < 0), number: true },
+    { head: "by half or more", cell: share((head) => head.high < 0 && head.after <= head.before / 2), number: true },
+    { head: "heads that rise", cell: share((head) => head.low > 0), number: true },
+  ], rows);
+}
+
 // --- sections
 
 export function languageModelSections(groups, anchor) {
@@ -331,5 +359,9 @@ export function languageModelSections(groups, anchor) {
           "Faint upright lines are ends of documents.",
         "All charts have the same vertical axis. The paper explains losses that rise beyond the training length by ranks that " +
         "climb there: the model reaches states that it has not learnt to read.")) : null,
+    runs.some(boundaries) ? section("Effective rank where documents meet", boundaryTable(groups),
+      note("Short excerpts, each after a BOS, are read as one text. Before is the end of an excerpt, after are the first tokens of the " +
+        "next; a head falls or rises if the 95% interval of its mean change over boundaries lies on one side of 0. The paper found that " +
+        "gated heads and some of DeltaProduct fall at BOS.")) : null,
   ];
 }

@@ -3,10 +3,11 @@ import { toDom } from "./elements.js";
 import { toCsv } from "./numbers.js";
 import { analysisPage } from "./analysis_page.js";
 import { compiledPage } from "./compiled_page.js";
+import { experimentsPage } from "./experiments_page.js";
 import { reportPage } from "./report_page.js";
 import { theoryPage } from "./theory_page.js";
 
-const PAGES = { analysis: analysisPage, compiled: compiledPage, report: reportPage, theory: theoryPage };
+const PAGES = { analysis: analysisPage, compiled: compiledPage, experiments: experimentsPage, report: reportPage, theory: theoryPage };
 
 const data = JSON.parse(document.getElementById("data").textContent), page = PAGES[data.page](data);
 document.title = `DeltaProduct: ${page.title}`;

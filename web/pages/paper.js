@@ -37,13 +37,14 @@ export function differencesFromPaper(run) {
 // What differs in the recipe of a run that can be compared.
 export function recipeDifferences(run) {
   const { task, training, model } = run.settings, brackets = run.task === "mod-arith-brackets";
+  const headDim = model.head_dim ?? model.hidden_size * (model.expand_k ?? 1) / model.num_heads;  // as DeltaNet's config.json has it
   const steps = run.task === "parity" ? 20000 : 100000;
   return [
     model.num_hidden_layers !== 3 && `${model.num_hidden_layers} layers (paper: 3)`,
     (task.answers === "every" || task.every_token) && "parity is asked at every token in training (paper: at the end)",
     /^(Gated )?Delta/.test(run.model) &&
-      (model.num_heads !== (brackets ? 12 : 1) || model.head_dim !== (brackets ? 32 : 128)) &&
-        `${model.num_heads} heads of ${model.head_dim} (paper: ${brackets ? "12 of 32" : "1 of 128"})`,
+      (model.num_heads !== (brackets ? 12 : 1) || headDim !== (brackets ? 32 : 128)) &&
+        `${model.num_heads} heads of ${headDim} (paper: ${brackets ? "12 of 32" : "1 of 128"})`,
     training.steps !== steps && `${training.steps} steps (paper: ${steps})`,
     training.batch_size !== 1024 && `batch ${training.batch_size} (paper: 1024)`,
     training.learning_rate !== 5e-4 && `learning rate ${training.learning_rate} (paper: 0.0005)`,

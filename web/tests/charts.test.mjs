@@ -9,9 +9,10 @@ import { lineChart, middleLine } from "../pages/charts.js";
 import { toCsv } from "../pages/numbers.js";
 import { analysisPage } from "../pages/analysis_page.js";
 import { compiledPage } from "../pages/compiled_page.js";
+import { experimentsPage } from "../pages/experiments_page.js";
 import { reportPage } from "../pages/report_page.js";
 import { theoryPage } from "../pages/theory_page.js";
-import { abModel, analysisData, languageRun, report, textRun, theoryData, wordRun, z3Model } from "./made_up.mjs";
+import { abModel, analysisData, experiments, languageRun, report, textRun, theoryData, trackedRun, wordRun, z3Model } from "./made_up.mjs";
 
 const MODULES = process.env.DP_NODE_MODULES;
 if (!MODULES || !fs.existsSync(path.join(MODULES, "vega-lite"))) throw new Error(
@@ -25,6 +26,10 @@ const PAGES = {
     ...[0, 1].map((seed) => wordRun({ seed, accuracies: [[128, 1], [512, 0.9 + 0.05 * seed]] })),
     wordRun({ n: 1, curriculum: 4, accuracies: [[128, 0.2], [512, 0]] }), wordRun({ group: "S4", validation: [[128, 0.4]] }),
     languageRun(), languageRun({ task: "mod-arith" }), textRun({ ranks: RANKS }), textRun({ n: 1, ranks: RANKS })])),
+  experiments: experimentsPage(experiments({
+    "state-tracking/results/grid-s3.json": [trackedRun(), trackedRun({ seed: 1 }), trackedRun({ n: 1, there: 0.2, beyond: 0 })],
+    "state-tracking/results/layers-s3.json": [trackedRun({ n: 1, layers: 3, beyond: 0.5 })],
+    "chomsky/results/table.json": [languageRun()], "language/results/models.json": [textRun({ ranks: RANKS })] })),
   analysis: analysisPage(analysisData), theory: theoryPage(theoryData), rotations: compiledPage(z3Model),
   automaton: compiledPage(abModel),
 };

@@ -63,6 +63,16 @@ export function textRun(
   };
     }
 
+// A word problem's accuracies at every position up to four times the training length: `there` up to that, `beyond` after.
+export function trackedRun({ there = 1, beyond = 1, tokensPerElement = 1, ...options } = {}) {
+  const run = wordRun({ accuracies: [[128, there], [512, beyond]], ...options });
+  const shares = Array.from({ length: 512 }, (_, i) => (i < 128 ? there : beyond));
+  run.settings.task.tokens_per_element = tokensPerElement;
+  return { ...run, evaluation: { ...run.evaluation, by_position: { token_accuracy: shares, sequence_accuracy: shares } } };
+}
+
+export const experiments = (results) => ({ page: "experiments", problems: [],
+  results: Object.entries(results).map(([file, runs]) => ({ file, commit: "0123456789abcdef", runs })) });
 export const report = (runs) => ({ page: "report", runs, problems: [] });
 
 // The language of (ab)*: states 0 (accepting), 1, and the trap 2.

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { textOf } from "../pages/elements.js";
 import { languageNotes, languageTable, languageVerdict } from "../pages/formal_languages.js";
-import { textTable, textVerdicts } from "../pages/language_models.js";
+import { boundaryTable, textTable, textVerdicts } from "../pages/language_models.js";
 import { reportPage } from "../pages/report_page.js";
 import { commonWidth, groupRuns, trainingLine } from "../pages/runs.js";
 import { accuracyCell, accuracyVerdict, samplePositions } from "../pages/state_tracking.js";
@@ -150,6 +150,15 @@ test("language models: only what is comparable is compared", () => {
   assert.match(textVerdicts(only([0, 1].map((seed) => textRun({ seed, perplexity: 50 + seed })), "text"))[0],
     /50\.50 \(mean of 2 seeds, standard deviation 0\.71\)/);
   assert.match(textVerdicts(only([textRun({ losses: { 512: 4, 1024: 4.001 } })], "text"))[1], /changes by less than 0\.01/);
+});
+
+test("language models: heads that fall where documents meet are counted", () => {
+  const run = textRun(), head = (before, after, half) =>
+    ({ mean: [after, before], before, after, change: after - before, low: after - before - half, high: after - before + half });
+  run.evaluation.boundary_ranks = { documents: 101, document_tokens: 16, every: 8,
+    layers: [[head(10, 2, 1), head(10, 9, 0.5)], [head(10, 9.9, 0.5), head(4, 6, 1)]] };
+  const table = boundaryTable(groupRuns([run], "text"));
+  assert.deepEqual(cells(table, 0), ["DeltaProduct_2 [-1,1]", "100", "8.50", "6.72", "2 of 4", "1 of 4", "1 of 4"]);
 });
 
 test("language models: the best of a column is bold among those on the same data", () => {

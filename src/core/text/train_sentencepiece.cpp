@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,12 +12,11 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "text/sentencepiece_words.h"
 #include "text/utf8.h"
-
-extern char** environ;
 
 namespace dp {
 namespace fs = std::filesystem;
@@ -41,21 +39,18 @@ fs::path trainer_program() {
 }
 
 // Starts the program with `socket` as its input and output, and nowhere to write messages to.
-int start_trainer(const std::vector<std::string>& words, int socket) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t process = -1;
-  const int error =
-      posix_spawn(&process, words[0].c_str(), &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw std::system_error(error, std::generic_category(), words[0]);
-  return process;
+pid_t start_trainer(const std::vector<std::string>& words, int socket) {
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const auto closing = [&] { if (nowhere >= 0) close(nowhere); };
+  try {
+    const pid_t process =
+        start_child({.command = words, .input = socket, .output = socket, .error = nowhere});
+    closing();
+    return process;
+  } catch (...) {
+    closing();
+    throw;
+  }
 }
 
 // Where a line that is too long can be cut: behind a space, or else between characters.
@@ -149,17 +144,14 @@ std::string SentencePieceTrainer::finish() {
     if (count < 0) break;
     output.append(block.data(), static_cast<size_t>(count));
   }
-  int status = 0;
-  while (waitpid(process_, &status, 0) < 0 && errno == EINTR) continue;
+  const int status = wait_for_child(process_);
   process_ = -1;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !output.empty()) return output;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
     throw InputError("cannot train a tokenizer of " + std::to_string(vocab_size_) +
                      " pieces: " + output);
-  throw std::runtime_error("the process that trains the tokenizer ended without a result: " +
-                           (WIFSIGNALED(status)
-                                ? "signal " + std::to_string(WTERMSIG(status))
-                                : "exit code " + std::to_string(WEXITSTATUS(status))));
+  throw std::runtime_error("the process that trains the tokenizer gave no result and " +
+                           describe_end(status));
 }
 
 }  // namespace dp

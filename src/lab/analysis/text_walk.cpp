@@ -10,9 +10,9 @@
 namespace dp::analysis {
 namespace {
 
-// -log of the probability of each target: features [S,T,D], targets [S,T] -> [T], the mean over sequences. A few
-// rows at a time: logits of large vocabularies are the largest thing in memory.
-at::Tensor mean_losses(const LanguageModel& model, const at::Tensor& features,
+// -log of the probability of each target: features [S,T,D], targets [S,T] -> [S,T] float64. A few rows at a time: logits of
+// large vocabularies are the largest thing in memory.
+at::Tensor target_losses(const LanguageModel& model, const at::Tensor& features,
                        const at::Tensor& targets) {
   constexpr int64_t kMostLogits = 1 << 24;
   const int64_t T = features.size(1);
@@ -24,9 +24,9 @@ at::Tensor mean_losses(const LanguageModel& model, const at::Tensor& features,
     const at::Tensor log_shares =
         at::log_softmax(model.logits(features.slice(1, begin, end)), -1, at::kFloat);
     const at::Tensor chosen = log_shares.gather(-1, targets.slice(1, begin, end).unsqueeze(-1));
-    parts.push_back(-chosen.squeeze(-1).to(at::kDouble).mean(0));
+    parts.push_back(-chosen.squeeze(-1).to(at::kDouble));
   }
-  return at::cat(parts);
+  return at::cat(parts, 1);
 }
 
 RankSample sample_ranks(const ModelState& state, int64_t position) {
@@ -47,6 +47,7 @@ TextWalk walk_text(const LanguageModel& model, const at::Tensor& tokens,
   if (length < 1) throw InputError("a text of at least two tokens is needed");
   TextWalk walk;
   walk.loss.reserve(static_cast<size_t>(length));
+  walk.loss_by_text.resize(static_cast<size_t>(tokens.size(0)));
   ModelState state;
   ForwardOptions forward;
   forward.state = &state;
@@ -55,10 +56,13 @@ TextWalk walk_text(const LanguageModel& model, const at::Tensor& tokens,
     if (options.rank_every > 0)  // a block ends wherever a rank is due
       end = std::min(end, (begin / options.rank_every + 1) * options.rank_every);
     const at::Tensor features = model.features(tokens.slice(1, begin, end), forward);
-    const at::Tensor losses =
-        mean_losses(model, features, tokens.slice(1, begin + 1, end + 1)).contiguous();
-    walk.loss.insert(walk.loss.end(), losses.data_ptr<double>(),
-                     losses.data_ptr<double>() + losses.numel());
+    const at::Tensor losses = target_losses(model, features, tokens.slice(1, begin + 1, end + 1));
+    const at::Tensor mean = losses.mean(0).contiguous(), single = losses.to(at::kFloat).contiguous();
+    walk.loss.insert(walk.loss.end(), mean.data_ptr<double>(), mean.data_ptr<double>() + mean.numel());
+    for (size_t s = 0; s < walk.loss_by_text.size(); ++s) {
+      const float* row = single.data_ptr<float>() + static_cast<int64_t>(s) * (end - begin);
+      walk.loss_by_text[s].insert(walk.loss_by_text[s].end(), row, row + (end - begin));
+    }
     if (options.rank_every > 0 && end % options.rank_every == 0)
       walk.ranks.push_back(sample_ranks(state, end));
     if (progress && !progress(end)) break;

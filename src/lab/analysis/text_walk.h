@@ -24,6 +24,7 @@ struct TextWalk {
   std::vector<double>
       loss;  // [L] in nats, the mean over sequences: of predicting token i+1 after i+1 tokens
   std::vector<RankSample> ranks;
+  std::vector<std::vector<float>> loss_by_text;  // [S][L], the same of each sequence
 };
 
 /// tokens [S,L+1]; `progress` is called with the number of positions done, and stops the walk by false.

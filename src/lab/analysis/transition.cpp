@@ -6,9 +6,7 @@
 #include <complex>
 
 #include "base/error.h"
-#include "ops/linear.h"
-#include "ops/rms_norm.h"
-#include "ops/short_conv.h"
+#include "nn/delta_product_layer.h"
 
 namespace dp::analysis {
 
@@ -16,43 +14,18 @@ bool depends_on_token_alone(const ModelConfig& config, int64_t layer) {
   return layer == 0 && !config.use_short_conv;
 }
 
-// Computes what DeltaProductLayer::forward does on its way; the test compares with the states that
-// the model itself arrives at.
 Factors layer_factors(const LanguageModel& model, int64_t layer, const at::Tensor& tokens) {
-  const ModelConfig& c = model.config();
+  const auto* mixer = dynamic_cast<const DeltaProductLayer*>(&model.mixer(layer));
+  if (mixer == nullptr) throw InputError(c10::str("layer ", layer, " of the model is not a DeltaProduct layer"));
   std::vector<at::Tensor> residuals;
-  ForwardOptions forward;
-  forward.residuals = &residuals;
-  model.features(tokens, forward);
-  const auto values = model.named_values();
-  const auto weight = [&](const char* name) {
-    const std::string full = c10::str("model.layers.", layer, ".", name);
-    for (const auto& [key, value] : values)
-      if (key == full) return value;
-    throw InputError(
-        c10::str("layer ", layer, " of the model is no DeltaProduct layer: it has no ", full));
-  };
-
-  const int64_t B = tokens.size(0), T = tokens.size(1), N = c.num_householder, H = c.num_heads;
-  const int64_t K = c.head_dim, heads = c.value_heads();
-  const at::Tensor x =
-      rms_norm(residuals.at(static_cast<size_t>(layer)), weight("attn_norm.weight"), c.norm_eps);
-  ShortConvOptions options;
-  options.head_size = K;
-  if (c.use_short_conv) options.weight = weight("attn.k_conv1d.weight").squeeze(1);
-  if (c.use_short_conv && c.conv_bias) options.bias = weight("attn.k_conv1d.bias");
-  Factors factors;
-  factors.k = short_conv(dp::linear(x, weight("attn.k_proj.weight")), options)
-                  .view({B, T, N, H, K})
-                  .repeat_interleave(heads / H, 3);
-  factors.beta = at::sigmoid(dp::linear(x, weight("attn.b_proj.weight"))).view({B, T, N, heads});
-  if (c.allow_neg_eigval) factors.beta = factors.beta * 2;
-  factors.log_gate = at::zeros({B, T, heads});
-  if (c.use_forget_gate)
-    factors.log_gate =
-        -at::exp(weight("attn.A_log")) *
-        at::softplus(dp::linear(x, weight("attn.a_proj.weight")) + weight("attn.dt_bias"));
-  return factors;
+  ForwardOptions options;
+  options.residuals = &residuals;
+  model.features(tokens, options);
+  const RecurrenceInputs inputs =
+      mixer->recurrence_inputs(model.mixer_input(layer, residuals.at(static_cast<size_t>(layer))), {});
+  return {inputs.k, inputs.beta,
+          inputs.log_gate ? *inputs.log_gate
+                          : at::zeros({tokens.size(0), tokens.size(1), model.config().value_heads()})};
 }
 
 at::Tensor transition_matrices(const at::Tensor& k, const at::Tensor& beta,

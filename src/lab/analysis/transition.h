@@ -18,7 +18,7 @@ struct Factors {
   at::Tensor log_gate;  // [B,T,H], <= 0; zeros without a forget gate
 };
 
-/// Of layer `layer` when tokens [B,T] pass through the model. Throws InputError if the layer is no
+/// Of layer `layer` when tokens [B,T] pass through the model. Throws InputError if the layer is not a
 /// DeltaProduct layer.
 Factors layer_factors(const LanguageModel& model, int64_t layer, const at::Tensor& tokens);
 

@@ -61,26 +61,31 @@ at::Tensor DeltaProductLayer::log_gate(const at::Tensor& x) const {
   return -at::exp(A_log_.value) * step;
 }
 
-at::Tensor DeltaProductLayer::forward(const at::Tensor& x, const MixerContext& context) const {
+RecurrenceInputs DeltaProductLayer::recurrence_inputs(const at::Tensor& x, const MixerContext& context) const {
   const int64_t B = x.size(0), T = x.size(1), N = config_.num_householder, H = config_.num_heads;
   const int64_t K = config_.head_dim, V = config_.value_head_dim(), heads = config_.value_heads();
-  at::Tensor q = q_.forward(x, "conv_q", K, context).view({B, T, H, K});
-  at::Tensor k = k_.forward(x, "conv_k", K, context).view({B, T, N, H, K});
-  const at::Tensor v = v_.forward(x, "conv_v", 0, context).view({B, T, N, heads, V});
+  RecurrenceInputs inputs;
+  inputs.q = q_.forward(x, "conv_q", K, context).view({B, T, H, K});
+  inputs.k = k_.forward(x, "conv_k", K, context).view({B, T, N, H, K});
+  inputs.v = v_.forward(x, "conv_v", 0, context).view({B, T, N, heads, V});
   if (heads != H) {  // a query and key head serves several value heads
-    q = q.repeat_interleave(heads / H, 2);
-    k = k.repeat_interleave(heads / H, 3);
+    inputs.q = inputs.q.repeat_interleave(heads / H, 2);
+    inputs.k = inputs.k.repeat_interleave(heads / H, 3);
   }
-  at::Tensor beta = at::sigmoid(dp::linear(x, b_proj_.value)).view({B, T, N, heads});
-  if (config_.allow_neg_eigval) beta = beta * 2;
+  inputs.beta = at::sigmoid(dp::linear(x, b_proj_.value)).view({B, T, N, heads});
+  if (config_.allow_neg_eigval) inputs.beta = inputs.beta * 2;
+  if (config_.use_forget_gate) inputs.log_gate = log_gate(x);
+  return inputs;
+}
 
+at::Tensor DeltaProductLayer::forward(const at::Tensor& x, const MixerContext& context) const {
+  const auto [q, k, v, beta, gate] = recurrence_inputs(x, context);
   DeltaProductOptions options;
   options.cu_seqlens = context.cu_seqlens;
-  if (config_.use_forget_gate) options.log_gate = log_gate(x);
+  options.log_gate = gate;
   options.state = context.find("recurrent");
   const DeltaProductOutput output = delta_product(q, k, v, beta, options);
   context.keep("recurrent", output.state);
-
   return output_.forward(output.o, x);
 }
 

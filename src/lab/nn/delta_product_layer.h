@@ -7,6 +7,15 @@
 
 namespace dp {
 
+/// What a layer gives to its recurrence, per value head: a key head that serves several of these is repeated.
+struct RecurrenceInputs {
+  at::Tensor q;                        // [B,T,Hv,K]
+  at::Tensor k;                        // [B,T,N,Hv,K], of about unit length
+  at::Tensor v;                        // [B,T,N,Hv,V]
+  at::Tensor beta;                     // [B,T,N,Hv]
+  c10::optional<at::Tensor> log_gate;  // [B,T,Hv], <= 0; none without a forget gate
+};
+
 /// Shapes, with H heads, Hv value heads, and N factors stacked factor by factor along the rows:
 ///   q_proj [H K, D]   k_proj [N H K, D]   v_proj [N Hv V, D]   b_proj [N Hv, D]   o_proj [D, Hv V]
 /// Forget gate: a_proj [Hv, D], A_log [Hv], dt_bias [Hv]. Output gate: g_proj [Hv V, D].
@@ -17,6 +26,8 @@ class DeltaProductLayer final : public TokenMixer {
   explicit DeltaProductLayer(const ModelConfig& config);
 
   at::Tensor forward(const at::Tensor& x, const MixerContext& context) const override;
+  /// Of the layer's input x [B,T,D], after its norm. Carries the convolutions' part of the state.
+  RecurrenceInputs recurrence_inputs(const at::Tensor& x, const MixerContext& context) const;
   StateShapes state_shapes() const override;
   int64_t recurrence_flops() const override;
   void list_parameters(const std::string& prefix, NamedParameters& list) override;

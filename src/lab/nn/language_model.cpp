@@ -55,8 +55,11 @@ class LanguageModel::Block {
     down_proj_ = Parameter::matrix({config.hidden_size, config.mlp_width()}, Init::kMlpOutput);
   }
 
+  const TokenMixer& mixer() const { return *mixer_; }
+  at::Tensor mixer_input(const at::Tensor& x) const { return rms_norm(x, mixer_norm_.value, eps_); }
+
   at::Tensor forward(const at::Tensor& x, const MixerContext& context) const {
-    const at::Tensor mixed = x + mixer_->forward(rms_norm(x, mixer_norm_.value, eps_), context);
+    const at::Tensor mixed = x + mixer_->forward(mixer_input(x), context);
     const at::Tensor h = rms_norm(mixed, mlp_norm_.value, eps_);
     const at::Tensor a = swiglu(dp::linear(h, gate_proj_.value), dp::linear(h, up_proj_.value));
     return mixed + dp::linear(a, down_proj_.value);
@@ -107,6 +110,14 @@ std::vector<std::pair<std::string, at::Tensor>> LanguageModel::named_values() co
   for (const auto& [name, parameter] : const_cast<LanguageModel*>(this)->parameters())
     values.emplace_back(name, parameter->value);
   return values;
+}
+
+const TokenMixer& LanguageModel::mixer(int64_t layer) const {
+  return blocks_.at(static_cast<size_t>(layer))->mixer();
+}
+
+at::Tensor LanguageModel::mixer_input(int64_t layer, const at::Tensor& residual) const {
+  return blocks_.at(static_cast<size_t>(layer))->mixer_input(residual);
 }
 
 int64_t LanguageModel::recurrence_flops() const {

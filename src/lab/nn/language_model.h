@@ -45,6 +45,10 @@ class LanguageModel {
   std::vector<StateShapes> state_shapes() const;  // of each layer, for one sequence
   int64_t recurrence_flops() const;               // of all layers, see TokenMixer
 
+  const TokenMixer& mixer(int64_t layer) const;
+  /// Of a layer's residual stream [B,T,D], one of ForwardOptions::residuals: what its mixer is given.
+  at::Tensor mixer_input(int64_t layer, const at::Tensor& residual) const;
+
   /// ids [B,T] int64 -> [B,T,D], the input of the head. Throws c10::ValueError for tokens outside the
   /// vocabulary.
   at::Tensor features(const at::Tensor& ids, const ForwardOptions& options = {}) const;

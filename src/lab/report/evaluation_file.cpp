@@ -39,6 +39,10 @@ ordered_json check_accuracies(const ordered_json& value, const std::string& file
   ordered_json result = selected(value, {"lengths", "sequences"});
   check_lengths(value.at("lengths"));
   if (value.contains("sequences")) static_cast<void>(value["sequences"].get<int64_t>());
+  if (value.contains("constant_answer")) {
+    result["constant_answer"] = selected(value["constant_answer"], {"answer", "mean_scaled_accuracy"});
+    check_numbers(result["constant_answer"]);
+  }
   if (!value.contains("by_position")) return result;
   result["by_position"] = selected(value["by_position"], {"token_accuracy", "sequence_accuracy"});
   for (const ordered_json& list : result["by_position"]) check_numbers(list);
@@ -85,6 +89,26 @@ ordered_json check_questions(const ordered_json& rows) {
   return result;
 }
 
+ordered_json check_boundaries(const ordered_json& value, const std::string& file) {
+  ordered_json result = selected(value, {"documents", "document_tokens", "every"});
+  check_numbers(result);
+  result["layers"] = ordered_json::array();
+  const size_t samples = value.at("document_tokens").get<size_t>() / std::max<size_t>(1, value.at("every").get<size_t>());
+  for (const ordered_json& layer : value.at("layers")) {
+    auto heads = ordered_json::array();
+    for (const ordered_json& head : layer) {
+      heads.push_back(selected(head, {"mean", "before", "after", "change", "low", "high"}));
+      check_numbers(head.at("mean"));
+      if (head["mean"].size() != samples)
+        throw InputError(file + ": boundary_ranks has a head with " + std::to_string(head["mean"].size()) + " means, expected " +
+                         std::to_string(samples));
+      for (const char* field : {"before", "after", "change", "low", "high"}) static_cast<void>(head.at(field).get<double>());
+    }
+    result["layers"].push_back(std::move(heads));
+  }
+  return result;
+}
+
 ordered_json check_text(const ordered_json& value, const std::string& file) {
   if (value.at("task") != "text")
     throw InputError(file + ": not the evaluation of a language model");
@@ -106,6 +130,14 @@ ordered_json check_text(const ordered_json& value, const std::string& file) {
   }
   if (value.contains("effective_rank"))
     result["effective_rank"] = check_ranks(value["effective_rank"], file);
+  if (value.contains("boundary_ranks")) result["boundary_ranks"] = check_boundaries(value["boundary_ranks"], file);
+  if (value.contains("by_text")) {
+    result["by_text"] = selected(value["by_text"], {"losses", "far_minus_near"});
+    for (const ordered_json& row : result["by_text"].at("losses")) check_numbers(row);
+    if (result["by_text"].contains("far_minus_near"))
+      for (const char* field : {"mean", "low", "high"})
+        static_cast<void>(result["by_text"]["far_minus_near"].at(field).get<double>());
+  }
   for (const char* field : {"choices", "last_word"})
     if (value.contains(field)) result[field] = check_questions(value[field]);
   return result;

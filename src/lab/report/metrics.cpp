@@ -11,8 +11,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int64_t kMostPoints = 512;
-
 // A fraction or a number beyond 64 bits is refused as text would be.
 int64_t integer(const ordered_json& row, const char* field) {
   return row.at(field).get_ref<const ordered_json::number_unsigned_t&>() <= INT64_MAX
@@ -98,7 +96,7 @@ int64_t read_metrics(const std::filesystem::path& file,
   return broken;
 }
 
-ordered_json summarize_metrics(const std::filesystem::path& file) {
+ordered_json summarize_metrics(const std::filesystem::path& file, int64_t most_points) {
   std::map<int64_t, Point> points;
   int64_t width = 1, steps = 0, tokens = 0, timed_tokens = 0;
   double seconds = 0, timed_seconds = 0;
@@ -106,7 +104,7 @@ ordered_json summarize_metrics(const std::filesystem::path& file) {
   const int64_t broken = read_metrics(file, [&](const ordered_json& row) {
     const auto step = row["step"].get<int64_t>(), now = row.value("tokens", int64_t{0});
     const auto time = row["seconds"].get<double>();
-    while ((step - 1) / width >= kMostPoints) points = halved(points), width *= 2;
+    while ((step - 1) / width >= most_points) points = halved(points), width *= 2;
     Point& point = points[(step - 1) / width];
     ++point.count;
     point.loss += row["loss"].get<double>(), point.accuracy += row["accuracy"].get<double>();

@@ -17,10 +17,10 @@ int64_t read_metrics(const std::filesystem::path& file,
 ///   tokens_per_second       over the steps without an evaluation; 0: unknown
 ///   broken_lines
 ///   curve        columns {"step", "count", "loss", "accuracy", "length", "tokens"}: a point for every `width` steps,
-///                a power of two, so that there are at most 512 points and curves of runs can be put on one grid.
+///                a power of two, so that there are at most `most_points` and curves of runs can be put on one grid.
 ///                loss and accuracy are means over `count` steps, the others belong to the last step
 ///   evaluations  [{"step", "tokens", "lengths": as dp eval writes them}]
-nlohmann::ordered_json summarize_metrics(const std::filesystem::path& file);
+nlohmann::ordered_json summarize_metrics(const std::filesystem::path& file, int64_t most_points = 512);
 
 /// Checks rows {"length", ...} of an evaluation: a positive length, and numbers in all other fields, which may be null
 /// for NaN. Throws nlohmann::json::exception.

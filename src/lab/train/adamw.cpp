@@ -31,7 +31,7 @@ bool is_plain_float(const at::Tensor& x) {
 }
 
 // Contiguous; torch gives a transposed gradient to what was used transposed.
-at::Tensor gradient_of(const at::Tensor& parameter) {
+at::Tensor checked_gradient(const at::Tensor& parameter) {
   const at::Tensor& gradient = parameter.grad();
   if (!gradient.defined()) return gradient;
   TORCH_CHECK_VALUE(is_plain_float(gradient) && gradient.sizes() == parameter.sizes(),
@@ -66,16 +66,16 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, AdamWOptions options) : options
   }
 }
 
-void AdamW::step(double learning_rate, double gradient_scale) {
+void AdamW::update(double learning_rate, double gradient_scale) {
   check_number("learning_rate", learning_rate, learning_rate >= 0 && std::isfinite(learning_rate),
                "at least 0");
   std::vector<at::Tensor> gradients;  // keeps the memory that `updates` points into
   std::vector<AdamWParameter> updates;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor gradient = gradient_of(parameters_[i]);
+    const at::Tensor gradient = checked_gradient(parameters_[i]);
     if (!gradient.defined()) continue;
     gradients.push_back(gradient);
-    State& state = state_[i];
+    ParameterState& state = state_[i];
     ++state.steps;
     AdamWParameter update;
     update.size = static_cast<size_t>(parameters_[i].numel());
@@ -98,7 +98,7 @@ void AdamW::zero_grad() {
   for (at::Tensor& x : parameters_) x.mutable_grad().reset();
 }
 
-void AdamW::load_state(const std::vector<State>& state) {
+void AdamW::load_state(const std::vector<ParameterState>& state) {
   TORCH_CHECK_VALUE(state.size() == state_.size(), "AdamW: a state must have ", state_.size(),
                     " entries, one per parameter, got ", state.size(), ".");
   for (size_t i = 0; i < state.size(); ++i) {
@@ -118,9 +118,16 @@ void AdamW::load_state(const std::vector<State>& state) {
   }
 }
 
+int64_t AdamW::state_bytes_here() const {
+  int64_t bytes = 0;
+  for (const ParameterState& state : state_)
+    bytes += static_cast<int64_t>(state.exp_avg.nbytes() + state.exp_avg_sq.nbytes());
+  return bytes;
+}
+
 int64_t AdamW::step_count() const {
   int64_t most = 0;
-  for (const State& state : state_) most = std::max(most, state.steps);
+  for (const ParameterState& state : state_) most = std::max(most, state.steps);
   return most;
 }
 
@@ -128,7 +135,7 @@ double gradient_norm(const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> gradients;
   std::vector<ConstArray> arrays;
   for (const at::Tensor& parameter : parameters) {
-    const at::Tensor gradient = gradient_of(parameter);
+    const at::Tensor gradient = checked_gradient(parameter);
     if (!gradient.defined()) continue;
     gradients.push_back(gradient);
     arrays.push_back({gradient.data_ptr<float>(), static_cast<size_t>(gradient.numel())});

@@ -73,7 +73,7 @@ TEST(AdamW, MatchesTheFormulaOverSeveralSteps) {
       c.mutable_grad() = normal({3, 7}, 30 + step).t();  // as a transposed use leaves it
       want_c.step(c.grad(), options, scale);
     }
-    optimizer.step(options.learning_rate, scale);
+    optimizer.update(options.learning_rate, scale);
     EXPECT_LE(largest_difference(a, want_a.p), 2e-6) << "step " << step;
     EXPECT_LE(largest_difference(b, want_b.p), 2e-6) << "step " << step;
     EXPECT_LE(largest_difference(c, want_c.p), 2e-6) << "step " << step;
@@ -91,7 +91,7 @@ TEST(AdamW, ContinuesFromALoadedState) {
     a.mutable_grad() = normal({50}, step);
     straight.step();
   }
-  std::vector<AdamW::State> saved;
+  std::vector<ParameterState> saved;
   {
     AdamW first({{{b}, {}}}, {});
     for (int step = 0; step < 2; ++step) {

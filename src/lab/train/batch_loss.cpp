@@ -2,7 +2,7 @@
 
 namespace dp {
 
-LinearCrossEntropyOutput loss_of(const LanguageModel& model, const Batch& batch,
+LinearCrossEntropyOutput batch_loss(const LanguageModel& model, const Batch& batch,
                                  double label_smoothing, bool recompute) {
   ForwardOptions options;
   options.recompute = recompute;

@@ -6,7 +6,7 @@
 namespace dp {
 
 /// The mean over what is asked; predicted [B T].
-LinearCrossEntropyOutput loss_of(const LanguageModel& model, const Batch& batch,
+LinearCrossEntropyOutput batch_loss(const LanguageModel& model, const Batch& batch,
                                  double label_smoothing = 0, bool recompute = false);
 
 }  // namespace dp

@@ -87,6 +87,19 @@ std::vector<EvalReport> evaluate_lengths(const LanguageModel& model, const Task&
   return reports;
 }
 
+ConstantAnswer best_constant_answer(const Task& task, const std::vector<int64_t>& lengths,
+                                    const EvaluationOptions& options) {
+  at::Tensor counts = at::zeros({task.vocab_size()}, at::kLong);  // every length has as many sequences
+  for (const int64_t length : lengths) {
+    const Batch batch = task.sequences(options.split, options.seed, 0, options.sequences, length);
+    counts += at::bincount(batch.targets.masked_select(batch.targets != kNothingAsked), {}, task.vocab_size());
+  }
+  const int64_t answer = counts.argmax().item<int64_t>();
+  const double asked = std::max(1.0, counts.sum().item<double>());
+  const double right = counts[answer].item<double>() / asked;
+  return {answer, (right - task.chance()) / (1 - task.chance())};
+}
+
 std::vector<EvalReport> reports_at(const Accuracy& accuracy, const std::vector<int64_t>& lengths) {
   std::vector<EvalReport> reports;
   for (const int64_t length : lengths)
@@ -111,7 +124,7 @@ std::vector<EvalReport> evaluate_losses(const LanguageModel& model, const Task& 
                                          std::min(options.batch_size, end - done), length);
       const auto count = (batch.targets != kNothingAsked).sum().item<double>();
       if (count == 0) continue;
-      const LinearCrossEntropyOutput output = loss_of(model, batch);
+      const LinearCrossEntropyOutput output = batch_loss(model, batch);
       loss += count * output.loss.item<double>();
       right += (output.predicted == batch.targets.flatten()).sum().item<double>();
       asked += count;

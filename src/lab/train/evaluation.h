@@ -48,6 +48,15 @@ Accuracy evaluate(const LanguageModel& model, const Task& task, int64_t length,
 std::vector<EvalReport> evaluate_lengths(const LanguageModel& model, const Task& task,
                                          const std::vector<int64_t>& lengths,
                                          const EvaluationOptions& options);
+
+/// The answer, the same for every sequence of every length, that would be right most often on the sequences that evaluate_lengths() asks,
+/// and its mean scaled accuracy. A model that does not beat it has learnt nothing but the frequency of answers.
+struct ConstantAnswer {
+  int64_t answer = 0;
+  double mean_scaled_accuracy = 0;
+};
+ConstantAnswer best_constant_answer(const Task& task, const std::vector<int64_t>& lengths,
+                                    const EvaluationOptions& options);
 /// At each of `lengths`, from what was found with sequences at least as long.
 std::vector<EvalReport> reports_at(const Accuracy& accuracy, const std::vector<int64_t>& lengths);
 

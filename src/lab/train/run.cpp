@@ -93,7 +93,7 @@ class Checkpoints {
   }
 
   void save(const Trainer& trainer, const std::string& settings) const {
-    const std::vector<AdamW::State> state = trainer.optimiser_state();
+    const std::vector<ParameterState> state = trainer.optimiser_state();
     if (trainer.world() && trainer.world()->rank() != 0) return;
     fs::create_directories(folder_);
     char name[32];

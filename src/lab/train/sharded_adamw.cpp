@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/adamw.h"
 #include "ops/aten_executor.h"
@@ -29,7 +30,8 @@ struct ShardedAdamW::Slot {
   size_t bucket = 0;
   int64_t offset = 0;  // in its bucket
   int64_t steps = 0;
-  bool taken = false, used = false;  // its gradient, in this step
+  bool taken = false;  // its gradient, in this step
+  bool used = false;   // it has one, here or, after reduce_gradients(), on any rank
   Accumulator accumulator = {};  // the hook lives as long as this
 
   at::Tensor part_of(const at::Tensor& flat) const {
@@ -124,8 +126,6 @@ void ShardedAdamW::zero_grad() {
   sending_ = false;
 }
 
-void ShardedAdamW::send_gradients() { sending_ = true; }
-
 void ShardedAdamW::take_gradient(Slot& slot) {
   if (slot.taken) return;
   const at::NoGradGuard no_grad;
@@ -172,14 +172,18 @@ double ShardedAdamW::sum_of_squares_here() const {
   return sum_of_squares(arrays, executor);
 }
 
-std::vector<double> ShardedAdamW::used_here() const {
-  std::vector<double> used;
-  for (const Slot& slot : slots_) used.push_back(slot.used ? 1 : 0);
-  return used;
+double ShardedAdamW::reduce_gradients(std::span<double> sums) {
+  receive_gradients();
+  std::vector<double> values(sums.begin(), sums.end());
+  values.push_back(sum_of_squares_here());
+  for (const Slot& slot : slots_) values.push_back(slot.used ? 1 : 0);
+  const std::vector<double> all = world_.sum(values);
+  std::copy_n(all.begin(), sums.size(), sums.begin());
+  for (size_t i = 0; i < slots_.size(); ++i) slots_[i].used = all[sums.size() + 1 + i] > 0;
+  return std::sqrt(all[sums.size()]);
 }
 
-void ShardedAdamW::step(double learning_rate, double gradient_scale,
-                        const std::vector<double>& used) {
+void ShardedAdamW::update(double learning_rate, double gradient_scale) {
   const at::NoGradGuard no_grad;
   AtenExecutor executor;
   std::vector<World::Pending> gathering;
@@ -188,7 +192,7 @@ void ShardedAdamW::step(double learning_rate, double gradient_scale,
     std::vector<AdamWParameter> updates;
     for (const size_t i : bucket.slots) {
       Slot& slot = slots_[i];
-      if (used[i] == 0) continue;
+      if (!slot.used) continue;  // no rank has a gradient
       ++slot.steps;
       const int64_t begin = std::max(slot.offset, first),
                     end = std::min(slot.offset + slot.parameter.numel(), first + own);
@@ -215,14 +219,14 @@ void ShardedAdamW::step(double learning_rate, double gradient_scale,
   for (Slot& slot : slots_) slot.parameter.unsafeGetTensorImpl()->bump_version();
 }
 
-std::vector<AdamW::State> ShardedAdamW::gather_state() {
+std::vector<ParameterState> ShardedAdamW::gather_state() {
   const at::NoGradGuard no_grad;
   const bool first = world_.rank() == 0;
-  std::vector<AdamW::State> states(first ? slots_.size() : 0);
-  at::Tensor AdamW::State::*const whole[] = {&AdamW::State::exp_avg, &AdamW::State::exp_avg_sq};
+  std::vector<ParameterState> states(first ? slots_.size() : 0);
+  at::Tensor ParameterState::*const whole[] = {&ParameterState::exp_avg, &ParameterState::exp_avg_sq};
   for (const Bucket& bucket : buckets_)
     for (const auto member : whole) {
-      const at::Tensor& own = member == &AdamW::State::exp_avg ? bucket.exp_avg : bucket.exp_avg_sq;
+      const at::Tensor& own = member == &ParameterState::exp_avg ? bucket.exp_avg : bucket.exp_avg_sq;
       const at::Tensor all = at::empty({world_.size(), own.numel()});
       world_.gather(own, all).wait();
       if (!first) continue;
@@ -234,7 +238,7 @@ std::vector<AdamW::State> ShardedAdamW::gather_state() {
   return states;
 }
 
-void ShardedAdamW::load_state(const std::vector<AdamW::State>& state) {
+void ShardedAdamW::load_state(const std::vector<ParameterState>& state) {
   TORCH_CHECK_VALUE(state.size() == slots_.size(), "ShardedAdamW: a state must have ",
                     slots_.size(), " entries, one per parameter, got ", state.size(), ".");
   const at::NoGradGuard no_grad;

@@ -2,40 +2,31 @@
 #pragma once
 #include <torch/csrc/autograd/function.h>
 
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "dist/world.h"
-#include "train/adamw.h"
+#include "train/optimiser.h"
 
 namespace dp {
 
 /// Weights lie in buckets of a few MB, and every rank owns the same share of each. While the backward pass still runs,
 /// the gradients of a complete bucket go to their owners, who add them up by rank; a step updates what one owns and
 /// tells the others the new weights. Every rank makes the same calls.
-class ShardedAdamW {
+class ShardedAdamW final : public Optimiser {
  public:
   /// Moves the parameters' values into buckets; they begin equal on all ranks. Parameters as AdamW has them.
   ShardedAdamW(const std::vector<ParameterGroup>& groups, AdamWOptions options, World& world,
                int64_t bucket_bytes = 4 << 20);
-  ~ShardedAdamW();
+  ~ShardedAdamW() override;
 
-  void zero_grad();
-  /// From here on gradients are sent as they become complete: before the last backward pass of a step.
-  void send_gradients();
-  /// After it: waits until the sums over all ranks are here, of what this rank owns.
-  void receive_gradients();
-  double sum_of_squares_here() const;
-  /// 1 for each parameter that has a gradient on this rank, else 0.
-  std::vector<double> used_here() const;
-  /// `used`: 0 for parameters that have no gradient on any rank, which are passed over.
-  void step(double learning_rate, double gradient_scale, const std::vector<double>& used);
-
-  /// All of it, in the order of the groups; from all ranks, on rank 0. Elsewhere empty.
-  std::vector<AdamW::State> gather_state();
-  /// Takes what this rank owns. Throws c10::ValueError if they do not fit the parameters.
-  void load_state(const std::vector<AdamW::State>& state);
-  int64_t state_bytes_here() const;
+  void zero_grad() override;
+  void start_last_backward() override { sending_ = true; }
+  double reduce_gradients(std::span<double> sums) override;
+  void update(double learning_rate, double gradient_scale) override;
+  std::vector<ParameterState> gather_state() override;
+  void load_state(const std::vector<ParameterState>& states) override;
+  int64_t state_bytes_here() const override;
 
  private:
   struct Slot;
@@ -46,6 +37,8 @@ class ShardedAdamW {
   void add_hook(Slot& slot);
   void take_gradient(Slot& slot);
   void send_complete_buckets();
+  void receive_gradients();  // the sums over all ranks, of what this rank owns
+  double sum_of_squares_here() const;
 
   AdamWOptions options_;
   World& world_;

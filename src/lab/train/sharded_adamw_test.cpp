@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "dist/test_ranks.h"
+#include "train/adamw.h"
 
 namespace dp {
 namespace {
@@ -40,15 +41,17 @@ constexpr double kRate = 0.01;
 void step_alone(const SmallModel& model, AdamW& optimiser, int ranks, uint64_t step) {
   optimiser.zero_grad();
   for (int rank = 0; rank < ranks; ++rank) model.backward(100 * step + static_cast<uint64_t>(rank));
-  optimiser.step(kRate, 0.5);
+  optimiser.update(kRate, 0.5);
 }
 
 void step_together(const SmallModel& model, ShardedAdamW& optimiser, World& world, uint64_t step) {
   optimiser.zero_grad();
-  optimiser.send_gradients();
+  optimiser.start_last_backward();
   model.backward(100 * step + static_cast<uint64_t>(world.rank()));
-  optimiser.receive_gradients();
-  optimiser.step(kRate, 0.5, world.sum(optimiser.used_here()));
+  double ranks = 1;
+  optimiser.reduce_gradients({&ranks, 1});
+  EXPECT_EQ(ranks, world.size());
+  optimiser.update(kRate, 0.5);
 }
 
 void expect_close(const at::Tensor& got, const at::Tensor& want, const char* what) {
@@ -66,7 +69,7 @@ TEST(ShardedAdamW, MatchesTheOptimiserOfOneProcess) {
       for (uint64_t step = 1; step <= 6; ++step) step_together(model, optimiser, world, step);
       for (size_t i = 0; i < model.all().size(); ++i)
         expect_close(model.all()[i], whole.all()[i], "weights");
-      const std::vector<AdamW::State> state = optimiser.gather_state();
+      const std::vector<ParameterState> state = optimiser.gather_state();
       EXPECT_EQ(state.size(), world.rank() == 0 ? 4u : 0u);
       for (size_t i = 0; i < state.size(); ++i) {
         expect_close(state[i].exp_avg, alone.state()[i].exp_avg, "exp_avg");
@@ -99,9 +102,9 @@ TEST(ShardedAdamW, GoesOnWithTheStateOfOneProcess) {
   const SmallModel whole;
   AdamW alone(whole.groups(), {});
   for (uint64_t step = 1; step <= 3; ++step) step_alone(whole, alone, 2, step);
-  const std::vector<AdamW::State> saved = alone.state();
-  std::vector<AdamW::State> copies;
-  for (const AdamW::State& state : saved)
+  const std::vector<ParameterState> saved = alone.state();
+  std::vector<ParameterState> copies;
+  for (const ParameterState& state : saved)
     copies.push_back({state.exp_avg.clone(), state.exp_avg_sq.clone(), state.steps});
   std::vector<at::Tensor> weights;
   for (const at::Tensor& x : whole.all()) weights.push_back(x.detach().clone());

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
+#include <random>
+#include <vector>
 
 namespace dp {
 namespace {
@@ -34,6 +36,20 @@ SeedStatistics seed_statistics(std::span<const double> values, double least, dou
   const double half = student(values.size() - 1) * *result.deviation / std::sqrt(count);
   result.interval = Interval{std::max(least, result.mean - half), std::min(most, result.mean + half)};
   return result;
+}
+
+Interval bootstrap_interval(std::span<const double> values) {
+  constexpr size_t kResamples = 10000;
+  std::mt19937_64 random(20250218);
+  std::vector<double> means;
+  means.reserve(kResamples);
+  for (size_t i = 0; i < kResamples; ++i) {
+    double sum = 0;
+    for (size_t j = 0; j < values.size(); ++j) sum += values[random() % values.size()];  // the bias of % is below 1e-15
+    means.push_back(sum / static_cast<double>(values.size()));
+  }
+  std::ranges::sort(means);
+  return {means[kResamples / 40], means[kResamples - 1 - kResamples / 40]};
 }
 
 Interval share_interval(double share, int64_t trials) {

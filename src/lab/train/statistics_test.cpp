@@ -25,6 +25,16 @@ TEST(Statistics, MeansOverSeeds) {
   EXPECT_NEAR(seed_statistics(many, -99, 99).interval->high, 10 + 2.08596 * 6.20484 / 4.58258, 2e-3);
 }
 
+TEST(Statistics, BootstrapInterval) {
+  EXPECT_EQ(bootstrap_interval(std::vector{0.5}).low, 0.5);
+  // 0 .. 99: the mean's standard error is 2.887, so that the interval is about 49.5 -+ 5.66.
+  std::vector<double> many(100);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<double>(i);
+  EXPECT_NEAR(bootstrap_interval(many).low, 43.84, 0.4);
+  EXPECT_NEAR(bootstrap_interval(many).high, 55.16, 0.4);
+  EXPECT_EQ(bootstrap_interval(many).low, bootstrap_interval(many).low) << "the same seed";
+}
+
 TEST(Statistics, WilsonsInterval) {
   EXPECT_NEAR(share_interval(0.8, 10).low, 0.49016, 1e-4);
   EXPECT_NEAR(share_interval(0.8, 10).high, 0.94332, 1e-4);

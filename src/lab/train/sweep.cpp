@@ -192,9 +192,10 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
     }
     if (evaluate.contains("sequences")) evaluate["sequences"].get_to(sweep.eval_sequences);
     if (evaluate.contains("rank-every")) evaluate["rank-every"].get_to(sweep.eval_rank_every);
+    if (evaluate.contains("boundaries")) evaluate["boundaries"].get_to(sweep.eval_boundaries);
   } catch (const json::exception&) {
     reader.fail("evaluate",
-                "an object with lengths (a list of integers), sequences and rank-every (integers)");
+                "an object with lengths (a list of integers), sequences, rank-every and boundaries (integers)");
   }
   const json jobs = object.value("jobs", json(0));
   if (!jobs.is_number_integer() || jobs.get<int>() < 0) reader.fail("jobs", "an integer from 0 on");

@@ -25,14 +25,14 @@ struct SweepRun {
 ///                "eigenvalues": "0,1"}]}
 ///   "overrides"  [{"match": {"group": ["S4", "A5"]}, "set": {"steps": 9000}}, ...], later ones win;
 ///                task and model can be matched like options
-///   "evaluate"   {"lengths": [128, 512], "sequences": 512}, and of text "rank-every": options of `dp eval`
+///   "evaluate"   {"lengths": [128, 512], "sequences": 512}, and of text "rank-every" and "boundaries": options of `dp eval`
 /// A flag such as forget-gate has the value true or false.
 struct Sweep {
   std::vector<SweepRun> runs;
   int jobs = 0;                       // 0: as many as there are cores
   std::vector<int64_t> eval_lengths;  // empty: as dp eval has them for the task
   int64_t eval_sequences = 512;
-  int64_t eval_rank_every = 0;
+  int64_t eval_rank_every = 0, eval_boundaries = 0;
 };
 
 /// Throws InputError that names the file and the field.

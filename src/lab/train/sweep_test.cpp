@@ -22,7 +22,7 @@ TEST(Sweep, HasARunForEveryCombination) {
     "overrides": [{"match": {"group": ["S4"]}, "set": {"steps": 9000}},
                   {"match": {"group": "S4", "seed": 2}, "set": {"steps": 5, "lr": 0.5}}],
     "jobs": 3,
-    "evaluate": {"lengths": [64], "sequences": 10, "rank-every": 16}})",
+    "evaluate": {"lengths": [64], "sequences": 10, "rank-every": 16, "boundaries": 5}})",
                                   "f");
   EXPECT_EQ(sweep.runs.size(), 12u);
   std::set<std::string> names;
@@ -39,6 +39,7 @@ TEST(Sweep, HasARunForEveryCombination) {
   EXPECT_EQ(sweep.eval_lengths, std::vector<int64_t>{64});
   EXPECT_EQ(sweep.eval_sequences, 10);
   EXPECT_EQ(sweep.eval_rank_every, 16);
+  EXPECT_EQ(sweep.eval_boundaries, 5);
   EXPECT_EQ(sweep.jobs, 3);
 }
 
@@ -122,7 +123,7 @@ TEST(Sweep, RefusesWrongFieldsByName) {
             "comment: there is no other field");
   EXPECT_EQ(error_of(R"({"evaluate": {"lengths": "all"}})"),
             "f.json: field 'evaluate' must be an object with lengths (a list of integers), "
-            "sequences and rank-every (integers)");
+            "sequences, rank-every and boundaries (integers)");
   EXPECT_EQ(error_of(R"({"jobs": -1})"), "f.json: field 'jobs' must be an integer from 0 on");
 }
 

@@ -73,9 +73,9 @@ TEST_F(TextTraining, ResetsKnowNothingOfOtherDocuments) {
     asked += count;
   }
   EXPECT_LT(asked, 10 * kLength);  // ends of documents are not asked
-  EXPECT_NEAR(loss_of(model, batch).loss.item<double>(), sum / asked, 1e-5);
+  EXPECT_NEAR(batch_loss(model, batch).loss.item<double>(), sum / asked, 1e-5);
   const Batch carried{batch.tokens, batch.targets, {}};
-  EXPECT_GT(std::abs(loss_of(model, carried).loss.item<double>() - sum / asked), 1e-4);
+  EXPECT_GT(std::abs(batch_loss(model, carried).loss.item<double>() - sum / asked), 1e-4);
 }
 
 TEST_F(TextTraining, PartsHaveTheSequencesOfTheWhole) {

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -41,15 +42,8 @@ NamedParameters in_groups(LanguageModel& model) {
   return all;
 }
 
-std::vector<ParameterGroup> parameter_groups(LanguageModel& model, const AdamWOptions& options) {
-  ParameterGroup decayed{{}, options.weight_decay}, plain{{}, 0};
-  for (const auto& [name, parameter] : in_groups(model))
-    (parameter->decay ? decayed : plain).parameters.push_back(parameter->value);
-  return {decayed, plain};
-}
-
 // Under the parameter's name; checkpoints of older versions have its position in the optimiser instead.
-AdamW::State load_state(const SafetensorsFile& file, const std::string& name, size_t position) {
+ParameterState load_state(const SafetensorsFile& file, const std::string& name, size_t position) {
   const std::string key =
       file.find("exp_avg." + name) != nullptr ? name : std::to_string(position);
   return {load_tensor(file, "exp_avg." + key), load_tensor(file, "exp_avg_sq." + key),
@@ -124,15 +118,11 @@ Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
       options_(std::move(options)),
       world_(world),
       model_(fresh_model(config, options_)) {
-  const std::vector<ParameterGroup> groups = parameter_groups(model_, options_.optimiser);
-  if (world_) {
-    if (options_.batch_size < world_->size())
-      throw InputError(c10::str("a batch of ", options_.batch_size, " is too small for ",
-                                world_->size(), " ranks, expected a sequence for each"));
-    sharded_ = std::make_unique<ShardedAdamW>(groups, options_.optimiser, *world_);
-  } else {
-    optimiser_ = std::make_unique<AdamW>(groups, options_.optimiser);
-  }
+  if (world_ && options_.batch_size < world_->size())
+    throw InputError(c10::str("a batch of ", options_.batch_size, " is too small for ",
+                              world_->size(), " ranks, expected a sequence for each"));
+  optimiser_ = make_optimiser(parameter_groups(model_, options_.optimiser.weight_decay),
+                              options_.optimiser, world_);
   batches_ = std::make_unique<Prefetcher>(task_, Split::kTrain,
                                           static_cast<uint64_t>(options_.seed), 2,
                                           world_ ? Share{world_->rank(), world_->size()} : Share{});
@@ -160,28 +150,28 @@ StepReport Trainer::step() {
   report.length = progress_.length;
   report.letters = progress_.letters;
   report.learning_rate = options_.schedule.learning_rate(progress_.step);
-  zero_grad();
-  double loss = 0, right = 0;
+  optimiser_->zero_grad();
+  std::array<double, 2> sums = {};  // of losses, of right answers
+  auto& [loss, right] = sums;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t begin = rows_here * part / parts, end = rows_here * (part + 1) / parts;
-    if (sharded_ && part == parts - 1) sharded_->send_gradients();
+    if (part == parts - 1) optimiser_->start_last_backward();
     const Batch rows = batch.rows(begin, end);
     const double share = (rows.targets != kNothingAsked).sum().item<double>() / asked;
     if (share == 0) continue;
     const LinearCrossEntropyOutput output =
-        loss_of(model_, rows, options_.label_smoothing, options_.recompute);
+        batch_loss(model_, rows, options_.label_smoothing, options_.recompute);
     torch::autograd::backward({parts == 1 && !world_ ? output.loss : output.loss * share}, {});
     loss += share * output.loss.item<double>();
     right += (output.predicted == rows.targets.flatten()).sum().item<double>();
   }
-  const Totals all = totals(loss, right);
-  report.loss = all.loss - smallest_loss(options_.label_smoothing, model_.config().vocab_size);
-  report.accuracy = all.right / asked;
-  report.gradient_norm = all.gradient_norm;
+  report.gradient_norm = optimiser_->reduce_gradients(sums);
+  report.loss = loss - smallest_loss(options_.label_smoothing, model_.config().vocab_size);
+  report.accuracy = right / asked;
   if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
     throw TrainingDiverged(diagnosis(model_, report, progress_.step, !world_));
   const bool clipped = options_.clip_norm > 0 && report.gradient_norm > options_.clip_norm;
-  update(report.learning_rate, clipped ? options_.clip_norm / report.gradient_norm : 1.0, all);
+  optimiser_->update(report.learning_rate, clipped ? options_.clip_norm / report.gradient_norm : 1.0);
   ++progress_.step;
   progress_.tokens += tokens;
   advance_curriculum(report.loss);
@@ -189,36 +179,16 @@ StepReport Trainer::step() {
   return report;
 }
 
-void Trainer::zero_grad() {
-  if (sharded_) return sharded_->zero_grad();
-  optimiser_->zero_grad();
-}
-
-// Over all ranks, of what each has found in its part of the batch.
-Trainer::Totals Trainer::totals(double loss, double right) {
-  if (!sharded_) return {loss, right, gradient_norm(optimiser_->parameters()), {}};
-  sharded_->receive_gradients();
-  std::vector<double> values = {loss, right, sharded_->sum_of_squares_here()};
-  for (const double used : sharded_->used_here()) values.push_back(used);
-  const std::vector<double> sums = world_->sum(values);
-  return {sums[0], sums[1], std::sqrt(sums[2]), {sums.begin() + 3, sums.end()}};
-}
-
-void Trainer::update(double learning_rate, double gradient_scale, const Totals& totals) {
-  if (sharded_) return sharded_->step(learning_rate, gradient_scale, totals.used);
-  optimiser_->step(learning_rate, gradient_scale);
-}
-
 Trainer::StateBytes Trainer::optimiser_bytes() const {
   StateBytes bytes;
   for (const auto& [name, tensor] : model_.named_values())
     bytes.whole += 2 * tensor.numel() * static_cast<int64_t>(sizeof(float));
-  bytes.here = sharded_ ? sharded_->state_bytes_here() : bytes.whole;
+  bytes.here = optimiser_->state_bytes_here();
   return bytes;
 }
 
-std::vector<AdamW::State> Trainer::optimiser_state() const {
-  return sharded_ ? sharded_->gather_state() : optimiser_->state();
+std::vector<ParameterState> Trainer::optimiser_state() const {
+  return optimiser_->gather_state();
 }
 
 int64_t Trainer::first_length() const {
@@ -249,7 +219,7 @@ void Trainer::advance_curriculum(double loss) {
   }
 }
 
-void Trainer::save(const fs::path& directory, const std::vector<AdamW::State>& states) const {
+void Trainer::save(const fs::path& directory, const std::vector<ParameterState>& states) const {
   std::vector<TensorEntry> entries;
   std::vector<at::Tensor> kept;
   const auto add = [&](const std::string& name, const at::Tensor& tensor) {
@@ -286,7 +256,7 @@ void Trainer::load(const fs::path& directory) {
     expect_finite(parameter->value, directory.string(), name);
   const SafetensorsFile file(directory / kOptimiserFile);
   file.verify();
-  std::vector<AdamW::State> states;
+  std::vector<ParameterState> states;
   for (const auto& [name, parameter] : in_groups(loaded)) {
     states.push_back(load_state(file, name, states.size()));
     for (const at::Tensor& moment : {states.back().exp_avg, states.back().exp_avg_sq})
@@ -301,10 +271,7 @@ void Trainer::load(const fs::path& directory) {
       throw InputError(c10::str(file.path().string(), ": the state of ", quote(name), " is of step ",
                                 states.back().steps, ", expected at most ", next.step));
   }
-  if (sharded_)
-    sharded_->load_state(states);
-  else
-    optimiser_->load_state(states);
+  optimiser_->load_state(states);
   const at::NoGradGuard no_grad;
   const NamedParameters source = loaded.parameters(), target = model_.parameters();
   for (size_t i = 0; i < target.size(); ++i)

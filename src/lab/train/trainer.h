@@ -8,9 +8,8 @@
 #include "dist/world.h"
 #include "nn/language_model.h"
 #include "tasks/prefetcher.h"
-#include "train/adamw.h"
+#include "train/optimiser.h"
 #include "train/schedule.h"
-#include "train/sharded_adamw.h"
 
 namespace dp {
 
@@ -88,34 +87,25 @@ class Trainer {
   /// What the optimiser keeps beside the weights.
   StateBytes optimiser_bytes() const;
   /// All of it, for save(); in a world from all ranks, and empty elsewhere than on rank 0.
-  std::vector<AdamW::State> optimiser_state() const;
+  std::vector<ParameterState> optimiser_state() const;
   World* world() const { return world_; }
 
   /// Into an existing directory: the model in Hugging Face's form, optimiser.safetensors, trainer.json.
-  void save(const std::filesystem::path& directory, const std::vector<AdamW::State>& state) const;
+  void save(const std::filesystem::path& directory, const std::vector<ParameterState>& state) const;
   void save(const std::filesystem::path& directory) const { save(directory, optimiser_state()); }
   /// Goes on where the trainer that saved stood. Throws InputError if the model or a file does not fit.
   void load(const std::filesystem::path& directory);
 
  private:
-  struct Totals {
-    double loss = 0, right = 0, gradient_norm = 0;
-    std::vector<double> used;  // of each parameter, how many ranks have a gradient
-  };
-
   int64_t first_length() const;
-  void zero_grad();
-  Totals totals(double loss, double right);
-  void update(double learning_rate, double gradient_scale, const Totals& totals);
   void advance_curriculum(double loss);
 
   std::shared_ptr<const Task> task_;
   TrainerOptions options_;
   World* world_;  // null: alone
   LanguageModel model_;
-  std::unique_ptr<AdamW> optimiser_;       // alone
-  std::unique_ptr<ShardedAdamW> sharded_;  // otherwise
-  std::unique_ptr<Prefetcher> batches_;    // made while the step before is computed
+  std::unique_ptr<Optimiser> optimiser_;
+  std::unique_ptr<Prefetcher> batches_;  // made while the step before is computed
   TrainerProgress progress_;
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -14,6 +15,7 @@
 #include "dist/test_ranks.h"
 #include "io/model_name.h"
 #include "io/safetensors.h"
+#include "tasks/modular_arithmetic.h"
 #include "tasks/word_problem.h"
 #include "train/evaluation.h"
 #include "train/run_settings.h"
@@ -128,6 +130,23 @@ TEST(Trainer, LearnsParity) {
   EXPECT_EQ(headline({}), -std::numeric_limits<double>::infinity());
   EXPECT_EQ(headline({{16, 0.25, 1}, {64, 0.5, 1}, {32, 0.75, 1}}), 0.5);
   EXPECT_EQ(headline({{16, 0, 1, {}, 3.5}, {64, 0, 1, {}, 2.5}}), -2.5);
+}
+
+TEST(Evaluation, TheBestConstantAnswerIsTheMostFrequentOne) {
+  const std::shared_ptr<const Task> task = ModularArithmeticOptions().make_task();
+  const EvaluationOptions options{.sequences = 300};
+  const std::vector<int64_t> lengths = {5, 9};
+  std::map<int64_t, double> times;
+  for (const int64_t length : lengths)
+    for (int64_t i = 0; i < options.sequences; ++i) {
+      const Batch one = task->sequences(options.split, options.seed, static_cast<uint64_t>(i), 1, length);
+      for (int64_t t = 0; t < one.targets.size(1); ++t)
+        if (const int64_t answer = one.targets[0][t].item<int64_t>(); answer != kNothingAsked) ++times[answer];
+    }
+  const auto most = std::ranges::max_element(times, {}, [](const auto& it) { return it.second; });
+  const ConstantAnswer found = best_constant_answer(*task, lengths, options);
+  EXPECT_EQ(found.answer, most->first);
+  EXPECT_NEAR(found.mean_scaled_accuracy, (most->second / 600 - 0.2) / 0.8, 1e-12);
 }
 
 TEST(Trainer, PartsOfABatchAddUp) {
