@@ -1,6 +1,7 @@
 """Modules: golden models, decoding, files, training, copies."""
 import copy
 import io
+import json
 import pathlib
 import pickle
 import re
@@ -76,7 +77,57 @@ class Decoding(unittest.TestCase):
         self.assertAlmostEqual(float(packed.loss), float(4 * parts[0].loss + 6 * parts[1].loss) / 10, places=5)
 
 
+class Padding(unittest.TestCase):
+    def test_rows_with_padding_on_either_side_equal_rows_without(self):
+        model = tiny_model()
+        tokens, mask = torch.randint(0, 30, (3, 12)), torch.ones(3, 12)
+        mask[0, :5], mask[1, 8:] = 0, 0
+        padded = model(tokens, attention_mask=mask)
+        padded.logits[mask.bool()].square().sum().backward()
+        gradients = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        for row, (begin, end) in enumerate(((5, 12), (0, 8), (0, 12))):
+            alone = model(tokens[row:row + 1, begin:end])
+            self.assertLess(largest_error(padded.logits[row:row + 1, begin:end], alone.logits), 1e-5)
+            self.assertLess(largest_error(padded.state[1].recurrent[row:row + 1], alone.state[1].recurrent), 1e-5)
+            self.assertLess(largest_error(padded.state[1].conv_k[row:row + 1], alone.state[1].conv_k), 1e-6)
+            alone.logits.square().sum().backward()
+        for got, parameter in zip(gradients, model.parameters()):
+            self.assertLess(largest_error(got, parameter.grad), 1e-4 * float(parameter.grad.abs().max()))
+
+    def test_mistakes(self):
+        model, tokens = tiny_model(), torch.randint(0, 30, (1, 6))
+        with self.assertRaisesRegex(ValueError, r"attention_mask must be \[B,T\] with T at least 6, got \[1, 5\]"):
+            model(tokens, attention_mask=torch.ones(1, 5))
+        with self.assertRaisesRegex(ValueError, "packed sequences have no padding"):
+            model(tokens, attention_mask=torch.zeros(1, 6), cu_seqlens=torch.tensor([0, 6]))
+
+
 class Files(unittest.TestCase):
+    def test_one_factor_per_token_under_its_own_names(self):
+        for fields in (dict(model_type="gated_deltanet", use_forget_gate=True, num_v_heads=4),
+                       dict(model_type="delta_net", use_forget_gate=False, head_dim=None, expand_v=2, num_heads=4)):
+            with self.subTest(fields), tempfile.TemporaryDirectory() as folder:
+                model = tiny_model(num_householder=1, **fields).eval()
+                deltaproduct.save_model(model, folder)
+                again = deltaproduct.load_model(folder)
+                self.assertEqual(again.config, deltaproduct.load_model(folder).config)
+                self.assertEqual(again.config.layer_arguments(), model.config.layer_arguments())
+                written = json.loads((pathlib.Path(folder) / "config.json").read_text())
+                self.assertEqual(written["model_type"], fields["model_type"])
+                self.assertIn("use_gate", written)
+                tokens = torch.randint(0, 30, (1, 9))
+                self.assertTrue(torch.equal(again(tokens).logits, model(tokens).logits))
+        layer = tiny_model(model_type="delta_net", use_forget_gate=False, num_householder=1, expand_v=2, num_heads=4).model.layers[0].attn
+        self.assertEqual((layer.head_dim, layer.head_v_dim), (4, 8))  # 16 and 32 in four heads
+        for fields, sentence in ((dict(model_type="delta_net", use_forget_gate=False, num_heads=3), "num_heads must divide"),
+                                 (dict(model_type="delta_net", qk_norm="sum"), 'qk_norm must be "l2"'),
+                                 (dict(model_type="gated_deltanet", num_householder=2), "num_householder must be 1"),
+                                 (dict(model_type="gated_deltanet", num_householder=1, use_forget_gate=False),
+                                  "use_forget_gate must be true")):
+            with self.assertRaisesRegex(ValueError, sentence):
+                tiny_model(**{"num_householder": 1, **fields})
+
     def test_saving_and_loading(self):
         for changes in ({}, {"tie_word_embeddings": True}, {"num_v_heads": 4, "conv_bias": True}):
             with self.subTest(changes), tempfile.TemporaryDirectory() as folder:
@@ -161,6 +212,17 @@ class Modules(unittest.TestCase):
         layer = nn.GatedDeltaProduct(hidden_size=4, head_dim=2, num_heads=2, expand_v=1).double()
         x = torch.randn(1, 5, 4, dtype=torch.float64, requires_grad=True)
         self.assertTrue(torch.autograd.gradcheck(lambda y: layer(y)[0], x))
+
+    @unittest.skipUnless(hasattr(torch, "export"), "this torch has no torch.export")
+    def test_export(self):
+        model, tokens = tiny_model().eval(), torch.randint(0, 30, (2, 9))
+        with torch.no_grad():
+            exported = torch.export.export(model, (tokens,))
+            stream = io.BytesIO()
+            torch.export.save(exported, stream)
+            stream.seek(0)
+            for program in (exported, torch.export.load(stream)):
+                self.assertLess(largest_error(program.module()(tokens)[0], model(tokens).logits), 1e-6)
 
     def test_meta_device(self):
         model = tiny_model().to("meta")
