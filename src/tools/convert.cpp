@@ -1,42 +1,65 @@
 // dp convert: a checkpoint in another dtype or parameter layout.
+#include <stdlib.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "tools/command.h"
-#include "nn/pretrained.h"
+#include "runtime/convert.h"
+#include "runtime/model.h"
 #include "theory/problem.h"
+#include "tools/command.h"
+#include "tools/lab.h"
 
 namespace dp::cli {
 namespace {
 namespace fs = std::filesystem;
 
-struct ConvertOptions {
+const std::map<std::string, std::string> kDtypes = {
+    {"f32", "float32"}, {"bf16", "bfloat16"}, {"int8", "int8"}, {"int4", "int4"}};
+
+// What belongs to a model beside its weights: its tokenizer, and what it is for.
+constexpr const char* kCompanions[] = {
+    theory::kProblemFile, "run.json",   "tokenizer.json",          "tokenizer.model",
+    "tokenizer_config.json", "vocab.json", "merges.txt",           "special_tokens_map.json",
+    "added_tokens.json",  "chat_template.jinja", "generation_config.json"};
+
+struct ConvertArguments {
   std::string source, target, dtype, layout = "current";
+  ThreadsOption threads;
 };
 
 // Built beside its place and then renamed: the target is there whole or not at all.
-int convert(const ConvertOptions& options) {
-  const fs::path target = fs::path(options.target).has_filename()
-                              ? fs::path(options.target)
-                              : fs::path(options.target).parent_path();
+int convert(const ConvertArguments& arguments) {
+  const fs::path target = fs::path(arguments.target).has_filename()
+                              ? fs::path(arguments.target)
+                              : fs::path(arguments.target).parent_path();
   if (fs::exists(target))
     throw InputError(quote(target.string()) + " exists already, expected a new directory");
-  const LanguageModel model = load_model(options.source);
-  SaveOptions save;
-  if (!options.dtype.empty()) save.dtype = options.dtype == "bf16" ? "bfloat16" : "float32";
-  save.legacy_layout = options.layout == "legacy";
-  const fs::path unfinished = target.string() + ".unfinished";
+  const fs::path source = arguments.source;
+  const fs::path folder = fs::is_regular_file(source) ? source.parent_path() : source;
+  if (!runtime::is_supported(read_model_config(folder))) check_model_in_lab(source);
+  runtime::ConvertOptions options;
+  if (!arguments.dtype.empty()) options.dtype = kDtypes.at(arguments.dtype);
+  options.legacy_layout = arguments.layout == "legacy";
+  options.must_be_exact = theory::is_compiled(folder);
+  if (options.must_be_exact && (arguments.dtype == "int8" || arguments.dtype == "int4"))
+    throw InputError(quote(folder.string()) + " is a compiled model, which is exact in f32 and bf16 only, got --dtype " +
+                     arguments.dtype);
+  if (target.has_parent_path()) fs::create_directories(target.parent_path());
+  std::string unfinished = target.string() + ".unfinished-XXXXXX";
+  if (mkdtemp(unfinished.data()) == nullptr)
+    throw InputError("cannot write " + quote(target.string()) + ": no directory can be made beside it");
   std::error_code ignored;
-  fs::remove_all(unfinished, ignored);
   try {
-    save_model(model, unfinished, save);
-    // What the model is for, if it is one of ours.
-    for (const char* file : {theory::kProblemFile, "run.json"})
-      if (fs::exists(fs::path(options.source) / file))
-        fs::copy_file(fs::path(options.source) / file, unfinished / file);
+    ThreadPool executor(arguments.threads.count());
+    runtime::convert_checkpoint(source, unfinished, options, executor);
+    for (const char* file : kCompanions)
+      if (fs::exists(folder / file)) fs::copy_file(folder / file, fs::path(unfinished) / file);
+    fs::permissions(unfinished, fs::perms::all & ~fs::perms::group_write & ~fs::perms::others_write);
     fs::rename(unfinished, target);
   } catch (...) {
     fs::remove_all(unfinished, ignored);
@@ -49,19 +72,21 @@ int convert(const ConvertOptions& options) {
 }  // namespace
 
 Run add_convert(CLI::App& app) {
-  auto options = std::make_shared<ConvertOptions>();
-  app.add_option("source", options->source,
+  auto arguments = std::make_shared<ConvertArguments>();
+  app.add_option("source", arguments->source,
                  "a directory with config.json and weights (safetensors or pytorch_model.bin)")
       ->type_name("SRC")
       ->required();
-  app.add_option("target", options->target, "the directory to make")->type_name("DST")->required();
-  app.add_option("--dtype", options->dtype, "bf16 or f32 (default: as the source says)")
-      ->check(CLI::IsMember({"bf16", "f32"}));
-  app.add_option("--layout", options->layout,
+  app.add_option("target", arguments->target, "the directory to make")->type_name("DST")->required();
+  app.add_option("--dtype", arguments->dtype,
+                 "f32, bf16, int8 or int4 (default: as the source says); training does not read the last two")
+      ->check(CLI::IsMember({"f32", "bf16", "int8", "int4"}));
+  app.add_option("--layout", arguments->layout,
                  "parameter names: current (fla's) or legacy (the paper's own code)")
       ->check(CLI::IsMember({"current", "legacy"}))
       ->capture_default_str();
-  return [options] { return convert(*options); };
+  arguments->threads.add_to(app);
+  return [arguments] { return convert(*arguments); };
 }
 
 }  // namespace dp::cli

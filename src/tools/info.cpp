@@ -7,8 +7,7 @@
 #include "tools/command.h"
 #include "tools/model_path.h"
 #include "io/model_name.h"
-#include "nn/language_model.h"
-#include "nn/model_size.h"
+#include "tools/lab.h"
 
 namespace dp::cli {
 namespace {
@@ -40,7 +39,7 @@ std::string describe(const ModelConfig& c) {
 int info(const std::string& model, const JsonOption& json) {
   const ModelConfig config = find_model_config(model);
   json.check();
-  const ModelSize size = model_size(config);
+  const ModelSize size = any_model_size(config);
   std::printf("%s\n\n", describe(config).c_str());
   const auto row = [&](const char* name, int64_t count) {
     std::printf("  %-22s %14ld  %5.1f %%\n", name, count,
@@ -62,7 +61,7 @@ int info(const std::string& model, const JsonOption& json) {
               size.flops_per_token);
   if (size.state_bytes_per_token > 0)
     std::printf("  %-22s %14ld  more for each token before it\n", "",
-                LanguageModel(config).recurrence_flops());
+                size.flops_per_token_and_length);
   json.write({{"embeddings", size.embeddings},
               {"mixers", size.mixers},
               {"mlps", size.mlps},

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "tools/command.h"
 #include "tools/model_path.h"
-#include "nn/model_size.h"
+#include "tools/lab.h"
 
 namespace dp::cli {
 namespace {
@@ -34,7 +34,7 @@ ModelConfig paper_base(double parameters) {
     return config;
   };
   int64_t hidden = 64;
-  while (static_cast<double>(model_size(with_width(hidden + 64)).parameters()) < parameters)
+  while (static_cast<double>(any_model_size(with_width(hidden + 64)).parameters()) < parameters)
     hidden += 64;
   return with_width(hidden);
 }
@@ -51,8 +51,8 @@ int match(const MatchOptions& options) {
   if (options.layers) base.num_hidden_layers = options.layers;
   if (options.head_dim) base.head_dim = options.head_dim;
   if (options.vocab_size) base.vocab_size = options.vocab_size;
-  const ModelConfig config = match_size(base, target, by);
-  const int64_t parameters = model_size(config).parameters();
+  const ModelConfig config = match_size(base, target, by, any_model_size);
+  const int64_t parameters = any_model_size(config).parameters();
   const double deviation = static_cast<double>(parameters) / static_cast<double>(target) - 1;
   std::printf(
       "%ld householder, hidden %ld, %ld layer%s, %ld heads of %ld, MLP %ld: %ld parameters, "

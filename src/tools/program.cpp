@@ -12,11 +12,16 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "runtime/model.h"
 
 namespace dp::cli {
 namespace {
 
 char** arguments = nullptr;  // of this process
+
+std::string lab_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dp-lab";
+}
 
 // What was printed may be waiting in a buffer, and the place it goes to may be full or gone.
 int expect_printed(int exit_code) {
@@ -74,10 +79,16 @@ int complain(const std::string& message, int exit_code) {
   return exit_code;
 }
 
+bool is_lab_installed() { return access(lab_program().c_str(), X_OK) == 0; }
+
 void run_in_lab() {
-  const std::filesystem::path lab = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dp-lab";
+  const std::string lab = lab_program();
   execv(lab.c_str(), arguments);
-  throw InputError("this needs libtorch and the program " + quote(lab.string()) + ", which cannot be started");
+  throw InputError("this needs libtorch and the program " + quote(lab) + ", which cannot be started");
+}
+
+ModelSize any_model_size(const ModelConfig& config) {
+  return runtime::is_supported(config) ? runtime::model_size(config) : size_in_lab(config);
 }
 
 int run_program(std::span<const Command> commands, int argc, char** argv, int (*elsewhere)(const std::string& name)) {

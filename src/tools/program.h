@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tools/command.h"
+#include "tools/lab.h"
 
 namespace dp::cli {
 
@@ -21,9 +22,5 @@ int run_program(std::span<const Command> commands, int argc, char** argv, int (*
 
 /// Prints "dp: error: MESSAGE" and returns `exit_code`.
 int complain(const std::string& message, int exit_code);
-
-/// Replaces this process by dp-lab, with the same arguments: for commands and models that need libtorch. Throws InputError
-/// if it is not installed beside dp.
-[[noreturn]] void run_in_lab();
 
 }  // namespace dp::cli

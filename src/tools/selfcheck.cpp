@@ -1,21 +1,42 @@
-// dp selfcheck: the operator and whole models against files of inputs and expected results.
+// dp selfcheck: the operator and whole models against files of inputs and expected results. dp has the kernels and the
+// runtime; dp-lab, which it starts where there is one, checks those and what libtorch computes.
+#include "tools/selfcheck.h"
+
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "nn/golden.h"
 #include "tools/command.h"
+#include "tools/lab.h"
 
 namespace dp::cli {
 namespace {
 namespace fs = std::filesystem;
-using golden::CheckResult;
-using golden::Deviation;
+
+struct CheckResult {
+  std::string name;
+  bool passed = true;
+  Deviation worst;
+  std::string problem;  // why it failed, when that is not the deviation
+};
+
+CheckResult check(const fs::path& path) {
+  CheckResult result{.name = path.stem().string(), .passed = true, .worst = {}, .problem = {}};
+  try {
+    const bool is_model = path.filename().string().starts_with("model_");
+    result.worst = is_model ? check_runtime(path) : check_kernels(path);
+    if (const auto lab = is_model ? check_nn(path) : check_operator(path))
+      result.worst = std::max(result.worst, *lab);
+  } catch (const InputError& error) {
+    result.problem = error.what();
+  }
+  result.passed = result.problem.empty() && !result.worst.failed();
+  return result;
+}
 
 void print(const CheckResult& result) {
   std::printf("%s %s: ", result.passed ? "PASS" : "FAIL", result.name.c_str());
@@ -63,20 +84,28 @@ std::vector<fs::path> list_fixtures(const fs::path& folder) {
   return paths;
 }
 
-int selfcheck(const std::string& folder, const JsonOption& json) {
-  const std::vector<fs::path> paths = list_fixtures(folder);
-  json.check();
+struct SelfcheckOptions {
+  std::string folder;
+  bool core = false;
+  JsonOption json;
+  ThreadsOption threads;
+};
+
+int selfcheck(const SelfcheckOptions& options) {
+  if (!options.core && !is_lab() && is_lab_installed()) run_in_lab();
+  const std::vector<fs::path> paths = list_fixtures(options.folder);
+  options.json.check();
+  if (is_lab()) set_lab_threads(options.threads.count());
   size_t passed = 0;
   auto files = nlohmann::ordered_json::array();
   for (const fs::path& path : paths) {
-    const bool is_model = path.filename().string().starts_with("model_");
-    const CheckResult result = is_model ? golden::check_model_directory(path) : golden::check_operator_file(path);
+    const CheckResult result = check(path);
     print(result);
     passed += result.passed;
     files.push_back(to_json(result));
   }
   const size_t failed = paths.size() - passed;
-  json.write({{"passed", passed}, {"failed", failed}, {"files", files}});
+  options.json.write({{"passed", passed}, {"failed", failed}, {"files", files}});
   std::printf("%zu passed, %zu failed\n", passed, failed);
   return failed ? 1 : 0;
 }
@@ -84,22 +113,15 @@ int selfcheck(const std::string& folder, const JsonOption& json) {
 }  // namespace
 
 Run add_selfcheck(CLI::App& app) {
-  struct Options {
-    std::string folder;
-    JsonOption json;
-    ThreadsOption threads;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SelfcheckOptions>();
   app.add_option("--fixtures", options->folder,
                  "directory of op_*.safetensors and model_*/ to check")
       ->type_name("DIR")
       ->required();
+  app.add_flag("--core", options->core, "the kernels and the runtime alone, without libtorch");
   options->json.add_to(app);
   options->threads.add_to(app);
-  return [options] {
-    options->threads.apply();
-    return selfcheck(options->folder, options->json);
-  };
+  return [options] { return selfcheck(*options); };
 }
 
 }  // namespace dp::cli

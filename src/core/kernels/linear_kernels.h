@@ -1,20 +1,36 @@
 // The SIMD entry points behind linear(): one task's share of a product, dispatched to the best target of the machine.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/linear.h"
 
 namespace dp {
 
-/// Rows [begin, end) of the weight with up to kFewRows rows of x [M,I].
+/// Rows [begin, end) of a float32 or bfloat16 weight with up to kSmallBatch rows of x [M,I].
 void dot_rows(const float* x, size_t M, const LinearOutput& output, size_t begin, size_t end);
 
-/// For many rows, x lies in panels: kWidestPanel rows or fewer, as the target likes, side by side for each i.
+/// Rows of activations for int8 and int4 weights (activation_rounding.h): x[m,i] is about scales[m,g] values[m,i] with
+/// g = i / kWeightGroup. `groups` is even; what lies beyond I is 0.
+struct RoundedRows {
+  int16_t* values = nullptr;  // [M,groups,kWeightGroup]
+  float* scales = nullptr;    // [M,groups]
+  size_t groups = 0;
+};
+/// Fills `rounded` from x [M,I].
+void round_rows(const float* x, size_t M, size_t I, const RoundedRows& rounded);
+/// A row of I activations as float32, rounded in the same way.
+void round_row(const float* x, size_t I, float* out);
+/// Rows [begin, end) of an int8 or int4 weight with up to kSmallBatch rows.
+void dot_quantised(const RoundedRows& x, size_t M, const LinearOutput& output, size_t begin,
+                   size_t end);
+
+/// For larger batches x lies in panels: kWidestPanel rows or fewer, as the target likes, side by side for each i.
 inline constexpr size_t kWidestPanel = 32;
 /// Rows of x in a panel.
 size_t panel_width();
 /// Panel p of x [M,I]: panel [I,panel_width()], zeros for rows from M on.
-void pack_panel_of_rows(const float* x, size_t M, size_t I, size_t p, float* panel);
+void pack_panel(const float* x, size_t M, size_t I, size_t p, float* panel);
 
 /// Weights are widened for so many inputs at a time: 24 accumulators are worth their loads and stores, and this
 /// much of a panel stays in the first-level cache.

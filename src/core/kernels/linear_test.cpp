@@ -1,6 +1,7 @@
 // Products with weights of every format against double precision, on every SIMD target of this machine.
 #include "kernels/linear.h"
 
+#include "kernels/activation_rounding.h"
 #include "kernels/test_arrays.h"
 #include "kernels/test_weights.h"
 
@@ -31,16 +32,31 @@ struct Problem {
     return y;
   }
 
+  // As they count beside weights of that format.
+  std::vector<double> activations(WeightFormat format) const {
+    std::vector<double> all(x.begin(), x.end());
+    if (format != WeightFormat::kInt8 && format != WeightFormat::kInt4) return all;
+    for (size_t m = 0; m < M; ++m)
+      for (size_t begin = 0; begin < I; begin += kWeightGroup) {
+        const size_t count = std::min(kWeightGroup, I - begin);
+        int16_t values[kWeightGroup];
+        const double scale = round_group(&x[m * I + begin], count, values);
+        for (size_t i = 0; i < count; ++i) all[m * I + begin + i] = scale * values[i];
+      }
+    return all;
+  }
+
   void expect_correct(const Floats& y, bool add) const {
     size_t stride = 0, column = 0;
     for (const RandomWeights& w : weights) stride += w.matrix().rows + 1;
     for (const RandomWeights& weight : weights) {
       const WeightMatrix& w = weight.matrix();
+      const std::vector<double> x = activations(w.format);
       for (size_t m = 0; m < M; ++m) {
         for (size_t o = 0; o < w.rows; ++o) {
           double sum = add ? 0.5 : 0, magnitude = sum;
           for (size_t i = 0; i < I; ++i) {
-            const double product = double{x[m * I + i]} * weight_at(w, o, i);
+            const double product = x[m * I + i] * weight_at(w, o, i);
             sum += product;
             magnitude += std::abs(product);
           }
@@ -84,7 +100,7 @@ TEST_P(LinearOnEveryTarget, BitsDependOnNeitherThreadsNorOtherRows) {
   SerialExecutor serial;
   for (const WeightFormat format : kEveryFormat) {
     const Problem problem(format, 40, 300, {205, 31, 1003});
-    const Floats many = problem.run(serial), few = problem.run(serial, false, kFewRows);
+    const Floats many = problem.run(serial), few = problem.run(serial, false, kSmallBatch);
     const size_t stride = many.size() / problem.M;
     const auto same = [](float a, float b) {
       return std::memcmp(&a, &b, sizeof(a)) == 0;  // NaN in the columns between
@@ -92,7 +108,7 @@ TEST_P(LinearOnEveryTarget, BitsDependOnNeitherThreadsNorOtherRows) {
     for (const int threads : {2, 3, 4}) {
       ThreadPool pool(threads);
       EXPECT_TRUE(std::ranges::equal(problem.run(pool), many, same));
-      EXPECT_TRUE(std::ranges::equal(problem.run(pool, false, kFewRows), few, same));
+      EXPECT_TRUE(std::ranges::equal(problem.run(pool, false, kSmallBatch), few, same));
     }
     for (const size_t M : {1, 2, 3, 5, 7}) {
       const Floats y = problem.run(serial, false, M);
@@ -116,6 +132,39 @@ TEST_P(LinearOnEveryTarget, RowsAreWidenedExactly) {
           ASSERT_EQ(row[i], weight_at(weights.matrix(), o, i)) << format_name(format) << " " << i;
       }
     }
+}
+
+// A group keeps what is not small beside its largest number, and numbers of few bits exactly.
+TEST(ActivationRounding, LosesLittle) {
+  const Floats x = normal_floats(100 * kWeightGroup, 5);
+  int16_t values[kWeightGroup];
+  for (size_t begin = 0; begin < x.size(); begin += kWeightGroup) {
+    const double scale = round_group(&x[begin], kWeightGroup, values);
+    double largest = 0;
+    for (size_t i = 0; i < kWeightGroup; ++i) largest = std::max<double>(largest, std::abs(x[begin + i]));
+    for (size_t i = 0; i < kWeightGroup; ++i)
+      ASSERT_LE(std::abs(scale * values[i] - x[begin + i]), largest / (1 << 15));
+  }
+  const float simple[] = {1, -1, 0.5f, 0, 0.125f, -0.75f, 127, -100.0625f};
+  const double scale = round_group(simple, std::size(simple), values);
+  for (size_t i = 0; i < std::size(simple); ++i) EXPECT_EQ(scale * values[i], simple[i]);
+}
+
+TEST_P(LinearOnEveryTarget, ActivationsThatAreNotFiniteOrTinyAreNotHidden) {
+  SerialExecutor serial;
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4})
+    for (const size_t M : {1, 12})
+      for (const float bad : {kNaN, HUGE_VALF, -HUGE_VALF}) {
+        Problem problem(format, M, 100, {5});
+        problem.x[40] = bad;
+        const Floats y = problem.run(serial);
+        for (size_t o = 0; o < 5; ++o) {
+          EXPECT_FALSE(std::isfinite(y[o])) << format_name(format) << " M=" << M;
+          EXPECT_TRUE(M == 1 || std::isfinite(y[6 + o]));  // another row
+        }
+        problem.x.assign(problem.x.size(), 1e-40f);
+        EXPECT_EQ(problem.run(serial)[0], 0);
+      }
 }
 
 DP_INSTANTIATE_ON_EVERY_TARGET(LinearOnEveryTarget);

@@ -230,7 +230,7 @@ HWY_EXPORT(widen_row_target);
 
 size_t panel_width() { return HWY_DYNAMIC_DISPATCH(panel_width_target)(); }
 
-void pack_panel_of_rows(const float* x, size_t M, size_t I, size_t p, float* panel) {
+void pack_panel(const float* x, size_t M, size_t I, size_t p, float* panel) {
   HWY_DYNAMIC_DISPATCH(pack_panel_target)(x, M, I, p, panel);
 }
 

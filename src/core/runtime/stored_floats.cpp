@@ -58,6 +58,18 @@ float from_float16(uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
 }
 
+uint16_t to_float16(float x) {
+  const auto sign = static_cast<uint16_t>(std::signbit(x) ? 0x8000 : 0);
+  const float size = std::abs(x);
+  if (std::isnan(x)) return static_cast<uint16_t>(sign | 0x7e00);
+  if (size >= 65520) return static_cast<uint16_t>(sign | 0x7c00);  // rounds beyond the largest
+  // The distance of neighbours around x is 2^step.
+  const int step = size < 0x1p-14f ? -24 : std::ilogb(size) - 10;
+  const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, -step)));
+  // 1024 units of the smallest step are where the next begins, so that carries work by themselves.
+  return static_cast<uint16_t>(sign | (units + ((step + 24) << 10)));
+}
+
 uint16_t to_bfloat16(float x) {
   const auto word = std::bit_cast<uint32_t>(x);
   if (std::isnan(x)) return static_cast<uint16_t>(word >> 16 | 64);

@@ -16,6 +16,8 @@ std::vector<float> to_floats(const StoredTensor& tensor);
 
 /// The number that 16 bits stand for in IEEE's half precision.
 float from_float16(uint16_t bits);
+/// The nearest of them; of two as near, the even one. NaN stays NaN.
+uint16_t to_float16(float x);
 /// The nearest bfloat16; of two as near, the even one. NaN stays NaN.
 uint16_t to_bfloat16(float x);
 

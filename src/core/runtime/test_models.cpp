@@ -15,22 +15,6 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-// The nearest half; of two as near, the smaller.
-uint16_t to_float16(float x) {
-  uint32_t low = 0, high = 0x7bff;  // the largest that is not infinite
-  while (low < high) {
-    const uint32_t middle = (low + high + 1) / 2;
-    if (from_float16(static_cast<uint16_t>(middle)) <= std::abs(x))
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  const float below = from_float16(static_cast<uint16_t>(low));
-  const float above = from_float16(static_cast<uint16_t>(low + 1));
-  if (above - std::abs(x) < std::abs(x) - below) ++low;
-  return static_cast<uint16_t>(low | (std::signbit(x) ? 0x8000 : 0));
-}
-
 void add(Arrays& arrays, const std::string& name, std::vector<int64_t> shape, unsigned seed) {
   size_t size = 1;
   for (const int64_t extent : shape) size *= static_cast<size_t>(extent);

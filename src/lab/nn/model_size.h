@@ -1,39 +1,15 @@
-// How large and how costly a configuration is, and configurations of a wanted size.
+// The size of every model, rivals included; runtime/model_size.h has what core needs of it.
 #pragma once
-#include <cstdint>
-#include <string_view>
+#include <utility>
 
-#include "io/model_config.h"
+#include "runtime/model_size.h"
 
 namespace dp {
 
-struct ModelSize {
-  int64_t embeddings = 0, head = 0;  // parameters; a tied head has none of its own
-  int64_t mixers = 0, mlps = 0, norms = 0;
-  int64_t state_bytes = 0;            // of one sequence, whatever its length
-  int64_t state_bytes_per_token = 0;  // of one sequence, for each token seen: a Transformer's cache
-  int64_t flops_per_token = 0;        // forward: matrix products, recurrence, convolution
-
-  int64_t parameters() const { return embeddings + head + mixers + mlps + norms; }
-};
-
 ModelSize model_size(const ModelConfig& config);
 
-/// What may change to reach a number of parameters: heads (an even number, and the hidden size by the
-/// little that then remains, as in the paper's scaling study), width of the heads, or of the MLP.
-enum class MatchBy { kHeads, kHeadDim, kMlp };
-
-/// "heads", "head-dim" or "mlp"; throws InputError for anything else.
-MatchBy parse_match_by(std::string_view name);
-
-/// The configuration closest to `parameters`, otherwise like `base`. Throws InputError if even the
-/// smallest is too large.
-ModelConfig match_size(ModelConfig base, int64_t parameters, MatchBy by);
-
-/// "392M", "1.3B", "20000000" -> a count; throws InputError.
-int64_t parse_count(std::string_view text);
-
-/// The inverse for people: 392.3M.
-std::string format_count(double count);
+inline ModelConfig match_size(ModelConfig base, int64_t parameters, MatchBy by) {
+  return match_size(std::move(base), parameters, by, model_size);
+}
 
 }  // namespace dp

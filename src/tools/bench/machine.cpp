@@ -1,13 +1,9 @@
 #include "tools/bench/machine.h"
 
-#ifdef DP_HAS_OPENBLAS
-#include <cblas.h>
-#else
-#include <ATen/ATen.h>
-#endif
-
 #include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <stdexcept>
 #include <string_view>
 
 #include "base/timer.h"
@@ -15,14 +11,30 @@
 namespace dp::cli {
 namespace {
 
-constexpr int kSgemmSize = 2048;
+// Words that one task reads, and how far ahead of them it fetches.
+constexpr size_t kPiece = 1 << 15, kAhead = 128;
 
-using ReadLoop = uint64_t (*)(const uint64_t* words, size_t count);
+using ReadLoop = uint64_t (*)(const uint64_t* words, size_t streams);
 
-uint64_t read_loop_baseline(const uint64_t* words, size_t count) {
-  uint64_t result = 0;
-  for (size_t i = 0; i < count; ++i) result ^= words[i];
-  return result;
+// Sums of the words at each of eight places in a line, of so many streams through the piece.
+__attribute__((always_inline)) inline uint64_t read_piece(const uint64_t* words, size_t streams) {
+  constexpr size_t kLine = 8;
+  const size_t length = kPiece / streams;
+  uint64_t sums[kLine] = {};
+  for (size_t j = 0; j < length; j += 2 * kLine)
+    for (size_t s = 0; s < streams; ++s) {
+      const uint64_t* p = words + s * length + j;
+      __builtin_prefetch(p + kAhead);
+      __builtin_prefetch(p + kAhead + kLine);
+      for (size_t k = 0; k < kLine; ++k) sums[k] += p[k] + p[kLine + k];
+    }
+  uint64_t total = 0;
+  for (const uint64_t sum : sums) total += sum;
+  return total;
+}
+
+uint64_t read_loop_baseline(const uint64_t* words, size_t streams) {
+  return read_piece(words, streams);
 }
 
 using ScaleLoop = void (*)(float* values, size_t size, float factor);
@@ -38,13 +50,17 @@ __attribute__((target("avx2"))) void scale_loop_avx2(float* values, size_t size,
   for (size_t i = 0; i < size; ++i) values[i] *= factor;
 }
 
-__attribute__((target("avx2"))) uint64_t read_loop_avx2(const uint64_t* words, size_t count) {
-  uint64_t result = 0;
-  for (size_t i = 0; i < count; ++i) result ^= words[i];
-  return result;
+__attribute__((target("avx2"))) uint64_t read_loop_avx2(const uint64_t* words, size_t streams) {
+  return read_piece(words, streams);
+}
+
+__attribute__((target("avx512f"))) uint64_t read_loop_avx512(const uint64_t* words,
+                                                            size_t streams) {
+  return read_piece(words, streams);
 }
 
 ReadLoop choose_read_loop() {
+  if (__builtin_cpu_supports("avx512f")) return read_loop_avx512;
   return __builtin_cpu_supports("avx2") ? read_loop_avx2 : read_loop_baseline;
 }
 
@@ -73,29 +89,6 @@ void BestTime::time(const std::function<void()>& work, size_t calls) {
   seconds_ = std::min(seconds_, timer.seconds() / static_cast<double>(calls));
 }
 
-Sgemm::Sgemm() : a_(size_t{kSgemmSize} * kSgemmSize, 0.5f), b_(a_), c_(a_) { multiply(); }
-
-void Sgemm::multiply() {
-  constexpr int n = kSgemmSize;
-#ifdef DP_HAS_OPENBLAS
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0f, a_.data(), n, b_.data(), n,
-              0.0f, c_.data(), n);
-#else
-  const auto matrix = [](std::vector<float>& x) { return at::from_blob(x.data(), {n, n}); };
-  at::Tensor product = matrix(c_);
-  at::mm_out(product, matrix(a_), matrix(b_));
-#endif
-}
-
-void Sgemm::time() {
-  best_.time([this] { multiply(); });
-}
-
-double Sgemm::gflops() const {
-  constexpr double n = kSgemmSize;
-  return 2 * n * n * n / best_.seconds() * 1e-9;
-}
-
 void scale_in_place(float* values, size_t size, size_t parts, float factor, Executor& executor) {
   static const ScaleLoop loop = choose_scale_loop();
   executor.run(parts, [&](size_t part) {
@@ -104,17 +97,16 @@ void scale_in_place(float* values, size_t size, size_t parts, float factor, Exec
   });
 }
 
-uint64_t read_memory(const uint64_t* words, size_t count, Executor& executor) {
+double read_memory(std::span<const uint64_t> words, size_t streams, Executor& executor) {
   static const ReadLoop loop = choose_read_loop();
-  const auto parts = static_cast<size_t>(executor.num_threads());
-  std::vector<uint64_t> results(parts);
-  executor.run(parts, [&](size_t part) {
-    const size_t begin = count * part / parts, end = count * (part + 1) / parts;
-    results[part] = loop(words + begin, end - begin);
+  std::atomic<uint64_t> total = 0;
+  const Timer timer;
+  executor.run(words.size() / kPiece, [&](size_t i) {
+    total += loop(words.data() + i * kPiece, streams);
   });
-  uint64_t result = 0;
-  for (const uint64_t x : results) result ^= x;
-  return result;
+  const double seconds = timer.seconds();
+  if (total == 0) throw std::logic_error("read_memory: expected words that are not all zero");
+  return static_cast<double>(words.size() / kPiece * kPiece * sizeof(uint64_t)) / seconds;
 }
 
 }  // namespace dp::cli

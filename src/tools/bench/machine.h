@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "base/executor.h"
 
@@ -27,25 +27,11 @@ class BestTime {
   double seconds_ = std::numeric_limits<double>::infinity();
 };
 
-/// The limit for arithmetic: OpenBLAS's product of two square matrices, with OpenBLAS's number of
-/// threads.
-class Sgemm {
- public:
-  Sgemm();
-  void time();  // once, after a first call that does not count
-  double gflops() const;
-
- private:
-  void multiply();
-  std::vector<float> a_, b_, c_;
-  BestTime best_;
-};
-
 /// The limit for one decoding step: values *= factor, one task for each of `parts` equal parts.
 void scale_in_place(float* values, size_t size, size_t parts, float factor, Executor& executor);
 
-/// The limit for decoding a large model: a plain pass over `count` words, a task per thread. Returns
-/// their exclusive or, so that nothing can be left out.
-uint64_t read_memory(const uint64_t* words, size_t count, Executor& executor);
+/// The limit for decoding a large model: one pass over `words` by all threads, each in so many streams (1, 2, 4 or 8).
+/// Returns bytes per second.
+double read_memory(std::span<const uint64_t> words, size_t streams, Executor& executor);
 
 }  // namespace dp::cli

@@ -19,7 +19,7 @@
 #include "kernels/delta_product.h"
 #include "ops/aten_executor.h"
 #include "ops/delta_product.h"
-#include "tools/bench/machine.h"
+#include "tools/bench/sgemm.h"
 #include "tools/bench/torch_peer.h"
 #include "tools/blas_kernels.h"
 #include "tools/command.h"

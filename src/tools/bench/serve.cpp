@@ -1,7 +1,6 @@
 // dp bench serve: many streams at once against one alone.
-#include <ATen/ATen.h>
-
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -9,9 +8,10 @@
 #include <string>
 
 #include "base/timer.h"
-#include "nn/model_size.h"
-#include "nn/pretrained.h"
+#include "runtime/model_size.h"
 #include "serve/engine.h"
+#include "tools/bench/model.h"
+#include "tools/bench/sgemm_peer.h"
 #include "tools/command.h"
 #include "tools/bench/machine.h"
 #include "tools/model_path.h"
@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kLeastTimes = 6;  // at the largest number of streams
+constexpr double kLeastTimes = 14;  // at the largest number of streams
 
 struct BenchServeOptions {
   std::string model;
@@ -31,36 +31,32 @@ struct BenchServeOptions {
   ThreadsOption threads;
 };
 
-// About 20M parameters, for a machine of any size.
-ModelConfig small_config() {
-  ModelConfig config;
-  config.vocab_size = 8192;
-  config.hidden_size = 512;
-  config.num_hidden_layers = 6;
-  config.num_heads = 8;
-  config.head_dim = 64;
-  config.expand_v = 1;
-  config.num_householder = 1;
-  config.use_forget_gate = true;
-  config.allow_neg_eigval = true;
-  config.intermediate_size = 1024;
-  config.tie_word_embeddings = true;
-  return config;
-}
-
 std::shared_ptr<const runtime::Model> find_model(const std::string& path) {
   namespace fs = std::filesystem;
   if (!path.empty() && fs::is_directory(path) && !fs::is_empty(path))
     return runtime::Model::open(path);
-  LanguageModel model(path.empty() ? small_config() : find_model_config(path));
-  initialise(model, /*seed=*/1);
-  std::map<std::string, runtime::Array> arrays;
-  for (const auto& [name, value] : model.named_values()) {
-    const at::Tensor numbers = value.detach().to(at::kFloat).contiguous();
-    const float* data = numbers.data_ptr<float>();
-    arrays[name] = {numbers.sizes().vec(), {data, data + numbers.numel()}};
+  return random_model(path.empty() ? small_config() : find_model_config(path),
+                      WeightFormat::kFloat32);
+}
+
+// How many times the tokens of one stream any program could decode that reads the weights as fast as memory for one, and
+// multiplies them as fast as sgemm for many: what this machine allows. 0 without OpenBLAS.
+double most_times(const runtime::Model& model, size_t streams, Executor& executor) {
+  const SgemmFunction sgemm = find_sgemm(executor.num_threads());
+  if (!sgemm) return 0;
+  constexpr size_t kSize = 1024;
+  std::vector<float> x(streams * kSize, 0.5f), w(kSize * kSize, 0.5f), y(streams * kSize);
+  const std::vector<uint64_t> memory((size_t{1} << 28) / sizeof(uint64_t), 1);
+  BestTime product;
+  double read = 0;
+  for (int round = 0; round < 5; ++round) {
+    product.time([&] { sgemm(x.data(), streams, kSize, w.data(), kSize, y.data()); }, 8);
+    for (const size_t each : {1, 4}) read = std::max(read, read_memory(memory, each, executor));
   }
-  return runtime::Model::from_arrays(model.config(), std::move(arrays));
+  const auto weights = static_cast<double>(model.bytes_per_token()) / sizeof(float);
+  const double one = static_cast<double>(model.bytes_per_token()) / read;
+  const double all = weights * product.seconds() / (kSize * kSize);
+  return static_cast<double>(streams) * one / all;
 }
 
 /// Waits for every copy of every request.
@@ -115,14 +111,14 @@ double tokens_per_second(serve::Engine& engine, const BenchServeOptions& options
 
 int bench_serve(const BenchServeOptions& options) {
   options.json.check();
-  const int threads = options.threads.apply();
+  const int threads = options.threads.count();
   const auto model = find_model(options.model);
   std::printf(
       "%s, %d threads; %s parameters, %s of state per stream; greedy, the best of %ld rounds that "
       "take turns.\n\n",
       cpu_name().c_str(), threads,
-      format_count(static_cast<double>(model_size(model->config()).parameters())).c_str(),
-      format_count(static_cast<double>(model_size(model->config()).state_bytes)).c_str(),
+      format_count(static_cast<double>(runtime::model_size(model->config()).parameters())).c_str(),
+      format_count(static_cast<double>(runtime::model_size(model->config()).state_bytes)).c_str(),
       options.rounds);
   std::fflush(stdout);
   const int64_t most = std::ranges::max(options.streams);
@@ -150,10 +146,15 @@ int bench_serve(const BenchServeOptions& options) {
     rows.push_back(
         {{"streams", streams[i]}, {"tokens_per_second", best[i]}, {"times_one_stream", times}});
   }
+  ThreadPool pool(threads);
+  const double limit = most_times(*model, static_cast<size_t>(most), pool);
+  if (limit > 0)
+    std::printf("\n%ld streams with products as fast as sgemm, one stream as fast as memory: %.1f times\n", most, limit);
   options.json.write({{"cpu", cpu_name()},
                       {"threads", threads},
+                      {"limit_times_one_stream", limit},
                       {"model", options.model.empty() ? "small" : options.model},
-                      {"parameters", model_size(model->config()).parameters()},
+                      {"parameters", runtime::model_size(model->config()).parameters()},
                       {"prompt_tokens", options.prompt_tokens},
                       {"tokens", options.tokens},
                       {"rows", rows}});
