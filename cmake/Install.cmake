@@ -1,16 +1,17 @@
-# Headers, libraries, the licence, and packages for find_package(deltaproduct) and pkg-config: targets deltaproduct::base,
-# ::kernels, ::algebra, ::text, ::io, ::runtime, ::theory and, when libtorch was used, ::ops, ::dist, ::nn, ::infer, ::tasks and
-# ::train. The first seven need no libtorch, and find_package(deltaproduct COMPONENTS kernels) does not look for it.
+# Headers, libraries, the licence, and packages for find_package(deltaproduct) and pkg-config. The public interface is
+# deltaproduct::core and ::tokenizer with the headers of include/deltaproduct/; neither needs libtorch. When libtorch was used
+# there are also the lab's ::ops, ::dist, ::nn, ::infer, ::tasks and ::train, whose headers are those of the source tree.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(DP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/deltaproduct)
-set(DP_INSTALL_TARGETS dp_base dp_kernels dp_algebra dp_text dp_io dp_runtime dp_theory)
+set(DP_INSTALL_TARGETS dp_core dp_tokenizer dp_base dp_kernels dp_algebra dp_text dp_io dp_runtime dp_theory)
 set(DP_INSTALL_TORCH_TARGETS)
-set(DP_INSTALL_FOLDERS core/base core/kernels core/algebra core/text core/io core/runtime core/theory)
+set(DP_INSTALL_FOLDERS)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/deltaproduct DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(DP_TORCH)
   list(APPEND DP_INSTALL_TORCH_TARGETS dp_torch dp_ops dp_dist dp_nn dp_infer dp_tasks dp_train)
-  list(APPEND DP_INSTALL_FOLDERS lab/ops lab/dist lab/nn lab/infer lab/tasks lab/train)
+  list(APPEND DP_INSTALL_FOLDERS core/base core/kernels core/algebra core/text core/io core/runtime core/theory lab/ops lab/dist lab/nn lab/infer lab/tasks lab/train)
   file(RELATIVE_PATH DP_LIBRARIES_FROM_PROGRAM /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(dp-lab PROPERTIES INSTALL_RPATH
     "$ORIGIN/${DP_LIBRARIES_FROM_PROGRAM};${DP_OPENBLAS_DIR}")

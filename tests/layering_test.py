@@ -14,6 +14,7 @@ ALLOWED = {
     "core/runtime": ("core/kernels", "core/io", "core/text", "core/base"),
     "core/theory": ("core/runtime", "core/kernels", "core/io", "core/algebra", "core/base"),
     "core/serve": ("core/runtime", "core/text", "core/io", "core/base"),
+    "core/embed": ("core/runtime", "core/kernels", "core/text", "core/io", "core/base"),
     "lab/ops": ("core/kernels", "core/base"),
     "lab/dist": ("core/base",),
     "lab/nn": ("lab/ops", "core/runtime", "core/io", "core/base"),

@@ -25,7 +25,8 @@ constexpr size_t kTile = kManyRegisters ? 12 : 6;
 // Rows of widened weights are not a multiple of a page apart: they would share a few sets of the cache.
 constexpr size_t kWideStride = kPanelDepth + 16;
 
-// out[c * to + r] = in[r * from + c] for r < 4 and c < n.
+// out[c * to + r] (+)= in[r * from + c] for r < 4 and c < n.
+template <bool kAdd = false>
 HWY_INLINE void transpose_4(const float* HWY_RESTRICT in, size_t from, size_t n,
                             float* HWY_RESTRICT out, size_t to) {
   size_t c = 0;
@@ -37,12 +38,19 @@ HWY_INLINE void transpose_4(const float* HWY_RESTRICT in, size_t from, size_t n,
       hn::StoreInterleaved4(hn::LoadU(d, in + c), hn::LoadU(d, in + from + c),
                             hn::LoadU(d, in + 2 * from + c), hn::LoadU(d, in + 3 * from + c), d,
                             block);
-      for (size_t j = 0; j < kMost; ++j)
-        hn::StoreU(hn::Load(quarter, block + 4 * j), quarter, out + (c + j) * to);
+      for (size_t j = 0; j < kMost; ++j) {
+        float* place = out + (c + j) * to;
+        auto four = hn::Load(quarter, block + 4 * j);
+        if (kAdd) four = hn::Add(hn::LoadU(quarter, place), four);
+        hn::StoreU(four, quarter, place);
+      }
     }
   }
   for (; c < n; ++c)
-    for (size_t r = 0; r < 4; ++r) out[c * to + r] = in[r * from + c];
+    for (size_t r = 0; r < 4; ++r) {
+      float& place = out[c * to + r];
+      place = (kAdd ? place : 0) + in[r * from + c];
+    }
 }
 
 void pack_panel_target(const float* x, size_t M, size_t I, size_t p, float* panel) {
@@ -173,9 +181,13 @@ void multiply_panel(const float* panel, const float* weights, size_t count, size
 // y[m,o] (+)= sums[o,m] for `count` outputs and `rows` rows of x.
 void put_sums(const float* sums, size_t count, size_t rows, const LinearOutput& out, float* y) {
   size_t o = 0;
-  if (!out.add)
-    for (; o + 4 <= count; o += 4)
-      transpose_4(sums + o * kPanelRows, kPanelRows, rows, y + o, out.stride);
+  for (; o + 4 <= count; o += 4) {
+    const float* four = sums + o * kPanelRows;
+    if (out.add)
+      transpose_4<true>(four, kPanelRows, rows, y + o, out.stride);
+    else
+      transpose_4<false>(four, kPanelRows, rows, y + o, out.stride);
+  }
   for (size_t m = 0; m < rows; ++m)
     for (size_t j = o; j < count; ++j) {
       float& to = y[m * out.stride + j];

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "nn/language_model.h"
+#include "runtime/parameters.h"
 
 namespace dp {
 namespace {
@@ -73,6 +75,32 @@ TEST(ModelSize, MatchingByWidthComesWithinAPercent) {
       EXPECT_EQ(got.hidden_size, 1024);
       EXPECT_EQ(got.num_householder, n);
     }
+  }
+}
+
+// The runtime's list of parameters is that of nn, and so are the sizes that follow from it.
+TEST(ModelSize, IsTheSameInTheRuntime) {
+  for (int options = 0; options < 64; ++options) {
+    ModelConfig config;
+    config.vocab_size = 50, config.hidden_size = 24, config.num_hidden_layers = 2;
+    config.num_heads = 2, config.head_dim = 6, config.num_householder = 1 + options % 2;
+    config.model_type = options == 0 ? "delta_net" : "gated_deltaproduct";
+    config.use_forget_gate = options & 2, config.use_output_gate = options & 4;
+    config.use_short_conv = options & 8, config.conv_bias = options & 16;
+    config.tie_word_embeddings = options & 32;
+    if (options & 4) config.num_v_heads = 4;
+    LanguageModel model(config);
+    const std::vector<runtime::ParameterShape> shapes = runtime::parameter_shapes(config);
+    const NamedParameters parameters = model.parameters();
+    ASSERT_EQ(parameters.size(), shapes.size()) << options;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      EXPECT_EQ(parameters[i].name, shapes[i].name);
+      EXPECT_EQ(parameters[i].parameter->shape, shapes[i].shape) << shapes[i].name;
+    }
+    const ModelSize here = model_size(config), there = runtime::model_size(config);
+    EXPECT_EQ(here.parameters(), there.parameters());
+    EXPECT_EQ(here.state_bytes, there.state_bytes);
+    EXPECT_EQ(here.flops_per_token, there.flops_per_token);
   }
 }
 
