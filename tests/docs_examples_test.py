@@ -84,6 +84,8 @@ def compile_blocks(blocks, compiler, includes):
         for source in [*ROOT.glob("src/core/*"), *ROOT.glob("src/lab/*")]:
             if source.is_dir():
                 (folder / "installed/deltaproduct" / source.name).symlink_to(source)
+        for header in ROOT.glob("include/deltaproduct/*.h"):
+            (folder / "installed/deltaproduct" / header.name).symlink_to(header)
         flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
         for path in (folder / "src/core", folder / "src/lab", ROOT / "src/core", ROOT / "src/lab", folder / "installed"):
             flags += ["-I", str(path)]

@@ -27,6 +27,7 @@ Run add_bench_rivals(CLI::App& app);
 Run add_bench_decode(CLI::App& app);
 Run add_bench_serve(CLI::App& app);
 Run add_bench_start(CLI::App& app);
+Run add_bench_quality(CLI::App& app);
 Run add_bench_distributed(CLI::App& app);
 
 /// The command that this process runs, as a shell reads it: "./dp train word-problem --group S3 ...". main() sets it

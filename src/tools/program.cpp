@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -91,8 +92,21 @@ ModelSize any_model_size(const ModelConfig& config) {
   return runtime::is_supported(config) ? runtime::model_size(config) : size_in_lab(config);
 }
 
+// The weights of a model lie in mapped files; if another program shortens one, reading what is gone raises SIGBUS.
+static void explain_lost_pages() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) {
+    constexpr char kMessage[] =
+        "dp: error: a file that was being read has become shorter; models in use are replaced by renaming, not by writing\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+    _exit(kFailure);
+  };
+  sigaction(SIGBUS, &action, nullptr);
+}
+
 int run_program(std::span<const Command> commands, int argc, char** argv, int (*elsewhere)(const std::string& name)) {
   arguments = argv;
+  explain_lost_pages();
   set_command_line(argc, argv);
   CLI::App app("DeltaProduct in C++: linear recurrent networks that track state, on CPUs.", "dp");
   app.set_version_flag("--version", "dp " DP_VERSION);

@@ -77,9 +77,11 @@ struct ThreadPool::Shared {
     }
   }
 
-  void open() {
+  // As many threads as there is work for: to wake a thousand for two tasks would take longer than the tasks.
+  void open(size_t wanted) {
     ++openings;
-    batch_opened.notify_all();
+    if (wanted >= threads.size()) return batch_opened.notify_all();
+    for (size_t i = 0; i < wanted; ++i) batch_opened.notify_one();
   }
 };
 
@@ -95,7 +97,7 @@ ThreadPool::~ThreadPool() {
   {
     std::lock_guard lock(shared_->mutex);
     shared_->stopping = true;
-    shared_->open();
+    shared_->open(shared_->threads.size());
   }
   for (std::thread& thread : shared_->threads) thread.join();
 }
@@ -111,7 +113,7 @@ void ThreadPool::run(size_t num_tasks, TaskRef task) {
     shared.next = 0;
     if (num_tasks > 1) {
       shared.batch = task;
-      shared.open();
+      shared.open(num_tasks - 1);
     }
   }
   shared.drain(task);

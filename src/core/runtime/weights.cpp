@@ -88,10 +88,15 @@ const StoredTensor& WeightReader::find(const std::string& name) {
 
 // The tensors that together are a parameter: itself, or one per factor in the older layout.
 std::vector<std::string> WeightReader::parts_of(const std::string& name) const {
-  std::vector<std::string> parts = legacy_names(name, num_householder_);
-  const bool legacy =
-      !tensors_.tensors.contains(name) && !parts.empty() && tensors_.tensors.contains(parts[0]);
-  return legacy ? parts : std::vector<std::string>{name};
+  const std::vector<std::string> first = legacy_names(name, 1);
+  if (tensors_.tensors.contains(name) || first.empty() || !tensors_.tensors.contains(first[0]))
+    return {name};
+  // A config.json is not to be believed about a number that would take gigabytes of names to disprove.
+  if (num_householder_ > static_cast<int64_t>(tensors_.tensors.size()))
+    throw InputError(tensors_.origin + ": has " + std::to_string(tensors_.tensors.size()) +
+                     " tensors, expected at least one for each of the " +
+                     std::to_string(num_householder_) + " factors (num_householder of config.json)");
+  return legacy_names(name, num_householder_);
 }
 
 void WeightReader::check_shape(const StoredTensor& tensor,

@@ -25,6 +25,7 @@ Run add_bench(CLI::App& app) {
       add(app, "decode", "generating tokens against this machine's memory bandwidth",
           add_bench_decode),
       add(app, "start", "how soon this program answers, generates and predicts", add_bench_start),
+      add(app, "quality", "what a model loses in 16, 8 and 4 bits, on a text", add_bench_quality),
       add(app, "serve", "many streams decoded together against one alone", add_bench_serve),
       add(app, "distributed", "training steps of several ranks against one process",
           add_bench_distributed)};
