@@ -11,6 +11,8 @@ import tempfile
 import time
 import unittest
 
+from tiny_model import make_model
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests/data/golden"
 DP = sys.argv.pop(1)
@@ -42,7 +44,7 @@ class Usage(Case):
             self.assertEqual(result.returncode, 0)
             for command in ("demo", "test", "launch", "torture", "compile", "predict", "verify", "theory", "info", "match", "generate", "data", "serve", "tokenizer", "convert", "bench", "selfcheck"):
                 self.assertRegex(result.stdout, rf"(?m)^  {command} ")
-        for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "rivals"], ["bench", "decode"], ["bench", "serve"], ["bench", "distributed"], ["launch"], ["torture"], ["selfcheck"],
+        for command in (["demo"], ["bench"], ["bench", "op"], ["bench", "train"], ["bench", "rivals"], ["bench", "decode"], ["bench", "start"], ["bench", "quality"], ["bench", "serve"], ["bench", "distributed"], ["launch"], ["torture"], ["selfcheck"],
                         ["info"], ["match"], ["generate"], ["data"], ["data", "prepare"], ["data", "info"], ["data", "show"], ["serve"], ["tokenizer"], ["tokenizer", "train"], ["tokenizer", "encode"], ["convert"], ["compile"], ["compile", "regex"], ["predict"], ["verify"],
                         ["theory"]):
             result = dp(*command, "--help")
@@ -269,6 +271,39 @@ class Models(Case):
         self.assertEqual(json.loads((target / "config.json").read_text())["torch_dtype"], "bfloat16")
         self.assertEqual(dp("generate", target, "--ids", "1 5 7", "--max-tokens", 3).returncode, 0)
 
+    def test_convert_to_fewer_bits(self):
+        (self.folder / "source").mkdir()
+        for file in self.MODEL.iterdir():
+            shutil.copy(file, self.folder / "source")
+        (self.folder / "source/tokenizer_config.json").write_text("{}")
+        sizes = [(self.MODEL / "model.safetensors").stat().st_size]
+        for dtype in ("int8", "int4"):
+            target = self.folder / dtype
+            self.assertEqual(dp("convert", self.folder / "source", target, "--dtype", dtype).returncode, 0)
+            sizes.append((target / "model.safetensors").stat().st_size)
+            self.assertEqual(json.loads((target / "config.json").read_text())["torch_dtype"], dtype)
+            self.assertTrue((target / "tokenizer_config.json").exists())
+            self.assertEqual(dp("generate", target, "--ids", "1 5 7", "--max-tokens", 3).returncode, 0)
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        self.assert_refused(dp("convert", self.folder / "int8", self.folder / "x", "--dtype", "int4"), "is quantised already")
+        self.assertEqual(dp("compile", "group", "Z2", "--out", self.folder / "z2").returncode, 0)
+        self.assert_refused(dp("convert", self.folder / "z2", self.folder / "x", "--dtype", "int8"),
+                            "is a compiled model, which is exact in f32 and bf16 only")
+        self.assertFalse((self.folder / "x").exists())
+
+    def test_a_file_that_shrinks_in_use_is_named_as_the_reason(self):
+        model = self.folder / "model"
+        shutil.copytree(self.MODEL, model)
+        process = subprocess.Popen([DP, "generate", model, "--ids", "1", "--max-tokens", str(10 ** 8), "--ignore-eos",
+                                    "--threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.read(1)
+        os.truncate(model / "model.safetensors", 0)
+        process.stdout.close()
+        with process.stderr:
+            message = process.stderr.read().decode()
+        self.assertEqual(process.wait(), 1, message)
+        self.assertIn("has become shorter", message)
+
     def test_convert_refuses(self):
         self.assert_refused(dp("convert", self.MODEL, self.folder), "exists already")
         self.assert_refused(dp("convert", self.folder / "none", self.folder / "x"), "none' is no model")
@@ -361,14 +396,41 @@ class Bench(Case):
     def test_decode_beside_memory(self):
         output = self.folder / "x.json"
         model = GOLDEN / "model_b_deltaproduct_n3_tied"
-        result = dp("bench", "decode", "--model", model, "--load-model", model, "--seconds", 0, "--json", output)
+        result = dp("bench", "decode", "--model", model, "--load-model", model, "--seconds", 0, "--prompt-tokens", 40,
+                    "--json", output)
         self.assertEqual(result.returncode, 0, result.stderr)
         report = json.loads(output.read_text())
-        self.assertEqual([row["weights"] for row in report["rows"]], ["float32", "bfloat16"])
+        self.assertEqual([row["dtype"] for row in report["rows"]], ["float32", "bfloat16", "int8", "int4"])
         for row in report["rows"]:
-            moved = row["tokens_per_second"] * row["bytes_per_token"]
-            self.assertAlmostEqual(row["ratio"], moved / row["read_bytes_per_second"])
-        self.assertGreater(report["load"]["first_token_seconds"], 0)
+            moved = row["tokens_per_s"] * row["bytes_per_token"]
+            self.assertAlmostEqual(row["bandwidth_ratio"], moved / row["read_bytes_per_s"])
+        sizes = [row["bytes_per_token"] for row in report["rows"]]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        self.assertGreater(report["first_token_s"], 0)
+        self.assertGreater(report["read_s"], 0)
+        self.assertAlmostEqual(report["prompt"]["ratio"], report["prompt"]["seconds"] / report["prompt"]["products_s"])
+
+    def test_start(self):
+        model, output = GOLDEN / "model_c_noconv_n1", self.folder / "x.json"
+        result = dp("bench", "start", "--model", model, "--json", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(output.read_text())
+        for key in ("version_s", "first_token_s", "read_s"):
+            self.assertGreater(report[key], 0)
+        self.assertGreater(report["predict"]["cpu_per_symbol_s"], 0)
+
+    def test_quality(self):
+        model, output, text = self.folder / "model", self.folder / "x.json", self.folder / "text"
+        make_model(model)
+        text.write_bytes(bytes(i * i % 256 for i in range(300)))
+        result = dp("bench", "quality", model, "--text", text, "--window", 64, "--json", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = json.loads(output.read_text())["rows"]
+        self.assertEqual([row["dtype"] for row in rows], ["float32", "bfloat16", "int8", "int4"])
+        self.assertEqual((rows[0]["kl_per_token"], rows[0]["perplexity_ratio"]), (0, 1))
+        self.assertGreater(rows[3]["kl_per_token"], rows[2]["kl_per_token"])
+        self.assertGreater(rows[2]["kl_per_token"], 0)
+        self.assert_refused(dp("bench", "quality", model, "--text", self.folder / "none"), "none")
 
 
 class Demo(Case):
