@@ -1,9 +1,10 @@
 // The page of dp report about the results that a folder of experiments holds (web/README.md, "Experiments"): the paper's figures and
 // tables, ours beside what the paper says.
+import { COLOURS, lineChart, withRoom } from "./charts.js";
 import { choice, figure, grid, h, note, paragraphs, section, table } from "./elements.js";
 import { counted, fixed, listed } from "./numbers.js";
 import { formalLanguagesSection } from "./formal_languages.js";
-import { languageModelSections, textVerdicts } from "./language_models.js";
+import { languageModelSections, perplexity, textVerdicts } from "./language_models.js";
 import { groupRuns, lengthRows, runsOf, trainingLength, unique } from "./runs.js";
 import { accuracyChart } from "./state_tracking.js";
 import { median } from "./statistics.js";
@@ -106,6 +107,25 @@ function filesTable(results) {
   ], results);
 }
 
+// Perplexity against size, of the sweeps scaling-*.json: models of one size differ in how parameters were matched.
+export function scalingChart(results) {
+  const runs = results.filter(({ file }) => file.startsWith("language/results/scaling-")).flatMap((result) => result.runs)
+    .filter((run) => Number.isFinite(perplexity(run)));
+  if (!runs.length) return null;
+  const full = Math.max(...runs.map((run) => run.settings.model.head_dim));
+  const label = (run) => (factors(run) === 1 ? "n_h = 1" :
+    `n_h = ${factors(run)}, ${run.settings.model.head_dim === full ? "fewer heads" : "smaller heads"}`);
+  // A size is about the same for all; where seeds are several, a point is their median.
+  const line = (own) => unique(own.map((run) => run.parameters)).map((size) =>
+    ({ x: size, y: median(own.filter((run) => run.parameters === size).map(perplexity)) }));
+  const labels = unique(runs.map(label));
+  const series = labels.map((name, i) => ({ label: name, colour: COLOURS[i % COLOURS.length], runs: [line(runs.filter((run) => label(run) === name))] }));
+  return lineChart({ title: "Perplexity against size", subtitle: "validation text; medians over seeds",
+    description: "Validation perplexity against the number of parameters, by factors per token and by how parameters were matched",
+    x: { title: "parameters", count: true }, y: { domain: withRoom(series.flatMap((it) => it.runs[0].map((point) => point.y))) },
+    points: true, series });
+}
+
 // Of formal languages, the runs with chosen settings where there are some; those that settings were chosen by are no part of the table.
 export function tableRuns(results) {
   const of = (name) => results.find(({ file }) => file === `chomsky/results/${name}.json`)?.runs;
@@ -115,7 +135,8 @@ export function tableRuns(results) {
 export function experimentsPage(data) {
   const { results } = data, runs = results.flatMap((result) => result.runs);
   const words = groupRuns(runs, "word-problem"), languages = groupRuns(tableRuns(results), "formal-language");
-  const texts = groupRuns(runs, "text");
+  const texts = groupRuns(results.filter(({ file }) => !file.startsWith("language/results/scaling-")).flatMap((result) => result.runs), "text");
+  const scaling = scalingChart(results);
   const title = "the paper’s experiments";
   return {
     title,
@@ -126,6 +147,7 @@ export function experimentsPage(data) {
       trackingSection(results),
       languages.length ? formalLanguagesSection(languages, { everyRow: true }) : null,
       texts.length ? languageModelSections(texts, () => "#files") : null,
+      scaling ? section("Scaling", grid([figure(scaling)], "pairs")) : null,
       words.length ? trainingSection(figureGroups(results)) : null,
       h("section", { id: "files" }, h("h2", null, "Files"), filesTable(results),
         note("Each was written by ./dp report --export json from the runs of a sweep, whose settings are in the file beside the folder.")),

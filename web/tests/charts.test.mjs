@@ -29,7 +29,8 @@ const PAGES = {
   experiments: experimentsPage(experiments({
     "state-tracking/results/grid-s3.json": [trackedRun(), trackedRun({ seed: 1 }), trackedRun({ n: 1, there: 0.2, beyond: 0 })],
     "state-tracking/results/layers-s3.json": [trackedRun({ n: 1, layers: 3, beyond: 0.5 })],
-    "chomsky/results/table.json": [languageRun()], "language/results/models.json": [textRun({ ranks: RANKS })] })),
+    "chomsky/results/table.json": [languageRun()], "language/results/models.json": [textRun({ ranks: RANKS })],
+    "language/results/scaling-1m.json": [textRun(), { ...textRun({ perplexity: 40 }), parameters: 1e6 }] })),
   analysis: analysisPage(analysisData), theory: theoryPage(theoryData), rotations: compiledPage(z3Model),
   automaton: compiledPage(abModel),
 };

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { textOf } from "../pages/elements.js";
-import { experimentsPage, FIGURES, figureRuns, tableRuns, trackingOutcomes } from "../pages/experiments_page.js";
+import { experimentsPage, FIGURES, figureRuns, scalingChart, tableRuns, trackingOutcomes } from "../pages/experiments_page.js";
 import { languageTable } from "../pages/formal_languages.js";
-import { experiments, languageRun, trackedRun, wordRun } from "./made_up.mjs";
+import { experiments, languageRun, textRun, trackedRun, wordRun } from "./made_up.mjs";
 
 const RESULTS = {
   "state-tracking/results/grid-s3.json": [trackedRun({ seed: 0 }), trackedRun({ seed: 1, beyond: 0.8 }), trackedRun({ seed: 2 }),
@@ -52,6 +52,20 @@ test("formal languages: runs that settings were chosen by are not in the table",
   assert.deepEqual(tableRuns(experiments(files).results).map((run) => run.evaluation.lengths[0].scaled_accuracy), [0.2]);
   const seeds = { ...files, "chomsky/results/table-seeds.json": [languageRun({ score: 0.5 })] };
   assert.deepEqual(tableRuns(experiments(seeds).results).map((run) => run.evaluation.lengths[0].scaled_accuracy), [0.5]);
+});
+
+test("scaling: a line for each number of factors and way of matching, medians over seeds", () => {
+  const run = (n, headDim, parameters, perplexity) => {
+    const it = textRun({ n, perplexity });
+    it.settings.model.head_dim = headDim;
+    return { ...it, parameters };
+  };
+  assert.equal(scalingChart(experiments({ "language/results/six-models.json": [run(1, 32, 5, 9)] }).results), null);
+  const { csv } = scalingChart(experiments({ "language/results/scaling-1m.json":
+    [run(1, 32, 1e6, 80), run(1, 32, 1e6, 90), run(1, 32, 1e6, 81), run(2, 32, 1e6, 70), run(2, 21, 1e6, 75)],
+    "language/results/scaling-4m.json": [run(1, 32, 4e6, 60)] }).results);
+  assert.deepEqual(csv.map((row) => [row.series, row.parameters, Object.values(row)[3]]), [["n_h = 1", 1e6, 81], ["n_h = 1", 4e6, 60],
+    ["n_h = 2, fewer heads", 1e6, 70], ["n_h = 2, smaller heads", 1e6, 75]]);
 });
 
 test("files that could not be read are listed", () => {
