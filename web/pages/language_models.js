@@ -225,7 +225,7 @@ function seedsTable(groups) {
 // The fall at the beginning would leave no room for the differences that count: the axis ends at the highest value after a tenth of the
 // training.
 export function textTrainingChart(group) {
-  const begun = runsOf(group).filter((run) => run.training.tokens > 0);
+  const begun = runsOf(group).filter((run) => run.training.curve.step.length > 0);  // others were stored without their curve
   if (!begun.length) return null;
   const width = commonWidth(begun, 96), tokens = Math.max(...begun.map((run) => run.training.tokens));
   const series = group.configurations.map(({ label, colour, runs }) =>

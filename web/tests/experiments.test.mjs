@@ -3,6 +3,8 @@ import test from "node:test";
 import { textOf } from "../pages/elements.js";
 import { experimentsPage, FIGURES, figureRuns, scalingChart, tableRuns, trackingOutcomes } from "../pages/experiments_page.js";
 import { languageTable } from "../pages/formal_languages.js";
+import { textTrainingChart } from "../pages/language_models.js";
+import { groupRuns } from "../pages/runs.js";
 import { experiments, languageRun, textRun, trackedRun, wordRun } from "./made_up.mjs";
 
 const RESULTS = {
@@ -66,6 +68,13 @@ test("scaling: a line for each number of factors and way of matching, medians ov
     "language/results/scaling-4m.json": [run(1, 32, 4e6, 60)] }).results);
   assert.deepEqual(csv.map((row) => [row.series, row.parameters, Object.values(row)[3]]), [["n_h = 1", 1e6, 81], ["n_h = 1", 4e6, 60],
     ["n_h = 2, fewer heads", 1e6, 70], ["n_h = 2, smaller heads", 1e6, 75]]);
+});
+
+test("language models: runs stored without a training curve have no chart of it", () => {
+  const run = textRun();
+  assert.notEqual(textTrainingChart(groupRuns([run], "text")[0]), null);
+  run.training.curve = { width: 1, step: [], count: [], loss: [], accuracy: [], length: [], tokens: [] };
+  assert.equal(textTrainingChart(groupRuns([run], "text")[0]), null);
 });
 
 test("files that could not be read are listed", () => {
