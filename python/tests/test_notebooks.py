@@ -1,6 +1,6 @@
 """The notebooks of python/notebooks, run from top to bottom; their own assertions must hold.
 
-test_notebooks.py --write puts what they print and draw into the files.
+test_notebooks.py --write NAME... puts what these notebooks print and draw into their files.
 """
 import importlib.util
 import os
@@ -42,17 +42,17 @@ class Notebooks(unittest.TestCase):
         self.assertIn("the same text", self.printed(run("accelerate_transformers.ipynb")))
 
 
-def write():
+def write(names):
     import nbformat
-    for path in sorted(FOLDER.glob("*.ipynb")):
-        notebook = run(path.name)
+    for name in names:
+        notebook = run(name)
         for cell in notebook.cells:
             cell.metadata.pop("execution", None)  # times of day
-        nbformat.write(notebook, path)
+        nbformat.write(notebook, FOLDER / name)
 
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        write()
+        write(sys.argv[sys.argv.index("--write") + 1:])
     else:
         unittest.main()
