@@ -5,8 +5,8 @@ function(dp_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${DP_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
-# Tests and the commands of dp-lab, which take no time to run, are compiled for speed of compilation, libraries never. -Og sees
-# uninitialised variables in torch's headers.
+# Tests are compiled for speed of compilation; libraries never, and programs neither: of a template that both use the linker takes
+# the program's instance. -Og sees uninitialised variables in torch's headers.
 set(dp_quick_to_compile $<$<CONFIG:Release>:-Og> $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
 # GCC 13 and later refuse a precompiled header made with -O2 under -Og unless these, which -O2 implies on x86, are on.
 include(CheckCXXCompilerFlag)

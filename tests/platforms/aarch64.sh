@@ -25,7 +25,8 @@ cmake -S . -B build/aarch64 -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/tests/platform
   -DDP_CROSS_COMPILER="$compiler" -DDP_TORCH=OFF -DCMAKE_BUILD_TYPE=Release >build/cmake.log || { cat build/cmake.log >&2; exit 1; }
 ninja -C build/aarch64 || exit 1
 middle=$(clock)
-ctest --test-dir build/aarch64 --output-on-failure --no-tests=error --parallel "$(nproc)" "$@"
+# Emulated tests take many times as long as others.
+ctest --test-dir build/aarch64 --output-on-failure --no-tests=error --timeout 7200 --parallel "$(nproc)" "$@"
 test=$?
 end=$(clock)
 
