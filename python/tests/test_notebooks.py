@@ -55,4 +55,4 @@ if __name__ == "__main__":
     if "--write" in sys.argv:
         write(sys.argv[sys.argv.index("--write") + 1:])
     else:
-        unittest.main()
+        unittest.main(verbosity=2)

@@ -327,4 +327,4 @@ class AutoClasses(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

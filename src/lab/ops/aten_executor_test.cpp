@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -53,6 +55,23 @@ TEST_F(AtenExecutorTest, RethrowsAfterAllTasksEnded) {
   };
   EXPECT_THROW(executor_.run(8, task), std::runtime_error);
   EXPECT_EQ(ended, 8);
+}
+
+// GNU OpenMP would wait forever for the threads of the process before.
+TEST_F(AtenExecutorTest, RunsInAForkedProcess) {
+  executor_.run(100, [](size_t) {});  // starts the threads
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);  // ends a child that waits
+    std::atomic<int> runs = 0;
+    executor_.run(100, [&](size_t) { ++runs; });
+    _exit(runs == 100 && executor_.num_threads() == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(AtenExecutorTest, SerialInsideAParallelRegion) {
