@@ -39,6 +39,7 @@ class Server:
         if "serving" not in line:
             raise RuntimeError(f"no server: {line}{self.process.stderr.read()}")
         self.port = int(line.rsplit(":", 1)[1])
+        self.memory = self.process.stdout.readline()
 
     def request(self, method, path, body=None, headers=None, timeout=60):
         """Status, headers and content of an answer."""
@@ -56,13 +57,23 @@ class Server:
         assert status == expect, (status, content)
         return json.loads(content)
 
-    def stream(self, buffer=None, **fields):
+    def chat(self, expect=200, **fields):
+        status, _, content = self.request("POST", "/v1/chat/completions", json.dumps(fields), {"Content-Type": "application/json"})
+        assert status == expect, (status, content)
+        return json.loads(content)
+
+    def used(self):
+        """Resident memory in MB and open files."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024, len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def stream(self, buffer=None, path="/v1/completions", **fields):
         """Events of a stream, decoded, as they come. With `buffer`, the system takes so many bytes ahead of the reader."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.connect()
         if buffer:
             connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        connection.request("POST", "/v1/completions", json.dumps({**fields, "stream": True}))
+        connection.request("POST", path, json.dumps({**fields, "stream": True}))
         done = False
         with connection.getresponse() as response:
             assert response.status == 200, response.read()
@@ -291,7 +302,7 @@ class Completions(Case):
         self.assertEqual(self.server.request("GET", "/health")[::2], (200, b'{"status": "ok"}\n'))
         models = json.loads(self.server.request("GET", "/v1/models")[2])
         self.assertEqual((models["object"], models["data"][0]["id"]), ("list", "tiny"))
-        for method, path, status in (("GET", "/nothing", 404), ("POST", "/v1/chat/completions", 404), ("GET", "/v1/completions", 405),
+        for method, path, status in (("GET", "/nothing", 404), ("POST", "/v1/chat", 404), ("GET", "/v1/completions", 405),
                                      ("POST", "/health", 405), ("DELETE", "/v1/models", 405), ("GET", "/../etc/passwd", 404),
                                      ("PUT", "/v1/completions", 405)):
             with self.subTest(path=path, method=method):
@@ -366,6 +377,188 @@ class Completions(Case):
         for layers in ranks:
             self.assertEqual([len(layer) for layer in layers], [2, 2])
             self.assertTrue(all(1 <= rank <= 8 for layer in layers for rank in layer), layers)
+
+
+CHATML = ("{% for m in messages %}<|{{ m.role }}|>{{ m.content|trim }}\n{% endfor %}"
+          "{% if messages[-1].role == 'assistant' %}{{ raise_exception('who answers?') }}{% endif %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+
+
+class Chats(Case):
+    @classmethod
+    def setUpClass(cls):
+        model = make_model(FOLDER / "chat")
+        (model / "tokenizer_config.json").write_text(json.dumps({"chat_template": CHATML}))
+        cls.server = Server(model=model)
+        cls.addClassCleanup(cls.server.stop)
+        cls.ask = dict(messages=[{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": " hi "}, {"type": "text", "text": "you"}]}],
+                       max_tokens=12, temperature=0)
+        cls.prompt = "<|system|>s\n<|user|>hi you\n<|assistant|>"
+
+    def test_is_the_completion_of_its_template(self):
+        answer = self.server.chat(**self.ask)
+        plain = self.server.complete(prompt=self.prompt, max_tokens=12, temperature=0)
+        self.assertEqual(answer["object"], "chat.completion")
+        self.assertTrue(answer["id"].startswith("chatcmpl-"))
+        self.assertEqual(answer["usage"], plain["usage"])
+        self.assertEqual(answer["usage"]["prompt_tokens"], len(self.prompt))
+        self.assertEqual(answer["choices"], [{"index": 0, "message": {"role": "assistant", "content": plain["choices"][0]["text"]},
+                                              "logprobs": None, "finish_reason": "length"}])
+        newer = {**self.ask, "max_completion_tokens": 12}
+        del newer["max_tokens"]
+        self.assertEqual(self.server.chat(**newer)["choices"], answer["choices"])
+
+    def test_streams_are_the_same_text(self):
+        ask = dict(self.ask, n=2, temperature=0.9, seed=4)
+        answer = self.server.chat(**ask)
+        events = list(self.server.stream(path="/v1/chat/completions", **ask, stream_options={"include_usage": True}))
+        self.assertEqual(events[-1]["usage"], answer["usage"])
+        self.assertEqual({event["object"] for event in events}, {"chat.completion.chunk"})
+        for choice in answer["choices"]:
+            mine = [e["choices"][0] for e in events[:-1] if e["choices"][0]["index"] == choice["index"]]
+            self.assertEqual(mine[0]["delta"]["role"], "assistant")
+            self.assertTrue(all("role" not in e["delta"] for e in mine[1:]))
+            self.assertEqual("".join(e["delta"]["content"] for e in mine), choice["message"]["content"])
+            self.assertEqual(mine[-1]["finish_reason"], choice["finish_reason"])
+
+    def test_logprobs(self):
+        choice = self.server.chat(**self.ask, logprobs=True, top_logprobs=2)["choices"][0]
+        tokens = choice["logprobs"]["content"]
+        self.assertEqual(len(tokens), 12)
+        self.assertEqual(bytes(b for token in tokens for b in token["bytes"]).decode(errors="replace"), choice["message"]["content"])
+        for token in tokens:
+            self.assertEqual(len(token["top_logprobs"]), 2)
+            self.assertEqual({k: token[k] for k in ("token", "logprob", "bytes")}, token["top_logprobs"][0])
+
+    def test_wrong_requests_get_a_sentence(self):
+        for fields, param in (({"messages": None}, "messages"), ({"messages": []}, "messages"), ({"messages": "hi"}, "messages"),
+                              ({"messages": [{"role": "user"}]}, "messages"), ({"messages": [{"content": "x"}]}, "messages"),
+                              ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
+                              ({"messages": [{"role": "user", "content": "x", "tool_calls": [1]}]}, "messages"),
+                              ({"messages": [{"role": "assistant", "content": "x"}]}, "messages"),
+                              ({"prompt": "x"}, "prompt"), ({"tools": [{}]}, "tools"), ({"response_format": {"type": "json_object"}}, "response_format"),
+                              ({"top_logprobs": 2}, "top_logprobs"), ({"logprobs": 2}, "logprobs"), ({"max_completion_tokens": 5}, "max_completion_tokens"),
+                              ({"nonsense": 1}, "nonsense")):
+            with self.subTest(fields=fields):
+                error = self.server.chat(**{**self.ask, **fields}, expect=400)["error"]
+                self.assertEqual((error["type"], error["param"]), ("invalid_request_error", param), error)
+                self.assertNotIn("\n", error["message"])
+        self.assertIn("who answers?", self.server.chat(messages=[{"role": "assistant", "content": "x"}], expect=400)["error"]["message"])
+        self.server.chat(**self.ask, tools=[], response_format={"type": "text"}, user="me")
+
+    def test_models_without_a_template(self):
+        error = self.serve().chat(**self.ask, expect=400)["error"]
+        self.assertEqual(error["code"], "no_chat_template")
+        model = make_model(FOLDER / "strange")
+        (model / "chat_template.jinja").write_text("{% import 'x' %}")
+        server = self.serve(model=model)
+        self.assertIn("the statement 'import' is not known here", server.chat(**self.ask, expect=400)["error"]["message"])
+        server.complete(prompt="a")
+        server.process.terminate()
+        server.process.wait(60)
+        self.assertIn("warning: no chats", server.close())
+
+    def test_the_end_of_an_answer(self):
+        free = self.server.chat(**self.ask, logprobs=True)["choices"][0]
+        names = [token["token"] for token in free["logprobs"]["content"]]
+        at = next(i for i in range(2, 12) if names[i] not in names[:i] and len(names[i]) == 1)
+        model = make_model(FOLDER / "chat-ends")
+        (model / "tokenizer_config.json").write_text(json.dumps({"chat_template": CHATML}))
+        (model / "generation_config.json").write_text(json.dumps({"eos_token_id": [ord(names[at])]}))
+        choice = self.serve(model=model).chat(**self.ask)["choices"][0]
+        self.assertEqual(choice["finish_reason"], "stop")
+        self.assertLess(len(choice["message"]["content"]), len(free["message"]["content"]))
+
+
+class Memory(Case):
+    def test_is_told_and_kept(self):
+        """2000 requests of all kinds, among them ones whose client leaves: memory and files are as after the first 200."""
+        server = self.serve("--cache-mb", 8, "--max-body-mb", 1)
+        most = int(re.match(r"memory: at most (\d+) MB: weights", server.memory)[1])
+        large = b'{"prompt": "a", "x": [' + b"{}," * 300000 + b"{}]}"
+
+        def leave(body):
+            with socket.create_connection(("127.0.0.1", server.port)) as client:
+                client.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+        def one(i):
+            kind = i % 10
+            if kind < 4:
+                server.complete(prompt=f"text {i}", max_tokens=4, n=1 + i % 3)
+            elif kind == 4:
+                list(server.stream(prompt="abc" * (i % 50), max_tokens=8, logprobs=3))
+            elif kind == 5:
+                leave(json.dumps({"prompt": "abc", "max_tokens": 4000, "n": 8, "stream": bool(i % 20 < 10)}).encode())
+            elif kind == 6:
+                server.request("POST", "/v1/completions", b"[" * (i % 3000))
+            elif kind == 7:
+                server.complete(prompt="a" * 2000, max_tokens=0, echo=True, logprobs=20)
+            elif kind == 8 and i % 50 == 8:
+                self.assertEqual(server.request("POST", "/v1/completions", large)[0], 400)
+            elif kind == 8:
+                leave(b'{"prompt": "' + b"a" * 5000)
+            else:
+                server.request("GET", "/metrics")
+
+        def run(first, last):
+            with concurrent.futures.ThreadPoolExecutor(16) as pool:
+                list(pool.map(one, range(first, last)))
+            server.wait_until(lambda: server.metric("dp_active_sequences") + server.metric("dp_waiting_sequences") == 0)
+            server.wait_until(lambda: server.used()[1] <= files + 1)
+            return server.used()[0]
+
+        files = server.used()[1]
+        early = run(0, 200)
+        late = run(200, 2000)
+        print(f"memory of the server: {early:.0f} MB after 200 requests, {late:.0f} MB after 2000, at most {most} MB were told", file=sys.stderr)
+        self.assertLess(late, early + 24)
+        self.assertLess(late, most)
+        peak = int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1]) / 1024
+        self.assertLess(peak, most)
+
+    def test_of_large_answers(self):
+        """The same answer 64 times costs what it is, not several times as much; several at once have to wait."""
+        server = self.serve("--max-answer-mb", 256, "--max-requests-mb", 300)
+        ask = {"prompt": "a" * 32768, "max_tokens": 0, "logprobs": 20, "echo": True}
+        self.assertEqual(server.complete(**ask, n=64, expect=400)["error"]["code"], "answer_too_large")
+        size = len(json.dumps(server.complete(**ask, n=3)))
+        peak = int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1]) / 1024
+        print(f"an answer of {size >> 20} MB took {peak:.0f} MB at the peak", file=sys.stderr)
+        self.assertLess(peak, 300)
+        self.assertEqual(server.complete(**ask, n=7, expect=429)["error"]["code"], "memory_full")
+
+    def test_large_bodies_do_not_hold_up_others(self):
+        server = self.serve("--receive-seconds", 30)
+        body = b'{"x": [' + b"{}," * 340000 + b"{}]}"
+        with concurrent.futures.ThreadPoolExecutor(24) as pool:
+            waiting = [pool.submit(server.request, "POST", "/v1/completions", body) for _ in range(24)]
+            start = time.monotonic()
+            server.complete(prompt="a", max_tokens=2)
+            small = time.monotonic() - start
+            self.assertEqual({future.result()[0] for future in waiting}, {400})
+        self.assertLess(small, max(2, (time.monotonic() - start) / 2))
+
+
+class Fairness(Case):
+    def test_a_small_request_among_large_ones(self):
+        """Four requests of 64 sequences each do not keep a small one waiting for their end."""
+        server = self.serve("--max-tokens", 10 ** 6)
+        clients = []
+        for i in range(4):
+            body = json.dumps({"prompt": f"large {i}", "max_tokens": 10 ** 6, "n": 64, "temperature": 1}).encode()
+            client = socket.create_connection(("127.0.0.1", server.port))
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            clients.append(client)
+        server.wait_until(lambda: server.metric("dp_active_sequences") == 64)
+        start, before = time.monotonic(), server.metric("dp_steps_total")
+        server.complete(prompt="small", max_tokens=8)
+        steps = server.metric("dp_steps_total") - before
+        print(f"8 tokens beside 256 sequences: {time.monotonic() - start:.2f} s, {steps:.0f} steps", file=sys.stderr)
+        self.assertLess(steps, 200)
+        start = time.monotonic()
+        for client in clients:
+            client.close()
+        server.wait_until(lambda: server.metric("dp_active_sequences") + server.metric("dp_waiting_sequences") == 0, seconds=10)
+        print(f"decoding ended {time.monotonic() - start:.1f} s after the clients left", file=sys.stderr)
 
 
 class Connections(Case):

@@ -35,6 +35,9 @@ Run add_bench_distributed(CLI::App& app);
 void set_command_line(int argc, const char* const* argv);
 const std::string& command_line();
 
+/// A number in this range: neither nan, which CLI::Range takes, nor infinite.
+CLI::Validator finite_range(double least, double most);
+
 /// --json FILE
 class JsonOption {
  public:

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algebra/regular_expression.h"
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "theory/automaton_file.h"
@@ -74,9 +75,8 @@ void save(const theory::Weights& weights, const theory::Compiled& compiled, cons
       !(fs::is_directory(target) && fs::is_empty(target)))
     throw InputError(quote(target.string()) +
                      " exists already and is no compiled model, expected a new directory");
-  const fs::path unfinished = target.string() + ".unfinished";
+  const fs::path unfinished = make_unfinished_directory(target);
   std::error_code ignored;
-  fs::remove_all(unfinished, ignored);
   try {
     theory::save_weights(weights, unfinished);
     theory::save_problem(compiled.problem, compiled.construction.theorem, command_line(),

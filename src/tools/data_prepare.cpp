@@ -175,7 +175,7 @@ Run add_data_prepare(CLI::App& app) {
          "the share of documents to validate with, chosen by their content; then DIR has train and "
          "validation in it")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 0.99));
+      ->check(finite_range(0.0, 0.99));
   app.add_flag("--strict", options.strict, "a broken line or file is an error");
   app.add_flag("--measure", command->measure, "also measure the tokenizer alone, on a sample");
   command->threads.add_to(app);

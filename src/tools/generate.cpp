@@ -103,14 +103,17 @@ Run add_generate(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--temperature", options->sampling.temperature,
                  "0: the most likely token; 1: as the model says; above: more surprising")
+      ->check(finite_range(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--top-k", options->sampling.top_k, "choose among the k most likely; 0: all")
       ->capture_default_str();
   app.add_option("--top-p", options->sampling.top_p,
                  "choose among the most likely that together have this probability")
+      ->check(finite_range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--repetition-penalty", options->sampling.repetition_penalty,
                  "above 1: tokens seen before become less likely")
+      ->check(finite_range(1e-6, 1e6))
       ->capture_default_str();
   app.add_option("--seed", options->sampling.seed, "of the random choices")->capture_default_str();
   app.add_option("--stop", options->stop, "stop at these tokens, besides the model's end tokens")

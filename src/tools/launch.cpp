@@ -51,7 +51,7 @@ Run add_launch(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--patience", command->launch.patience,
                  "seconds after the first failure at which ranks that still run are killed")
-      ->check(CLI::PositiveNumber)
+      ->check(finite_range(0.0, 1e6))
       ->capture_default_str();
   app.add_option("command", command->launch.arguments, "what each process runs, after --")
       ->type_name("-- train ...")

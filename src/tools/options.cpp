@@ -36,6 +36,21 @@ void set_command_line(int argc, const char* const* argv) {
 
 const std::string& command_line() { return stored_command_line(); }
 
+CLI::Validator finite_range(double least, double most) {
+  char range[64];
+  std::snprintf(range, sizeof range, "%g to %g", least, most);
+  const std::string expected = range;
+  return CLI::Validator(
+      [=](const std::string& text) -> std::string {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool number = !text.empty() && *end == '\0';
+        if (number && value >= least && value <= most) return "";
+        return "expected a number from " + expected + ", got " + quote(text);
+      },
+      "");
+}
+
 void JsonOption::add_to(CLI::App& app) {
   app.add_option("--json", path_, "also write the results to this file as JSON")->type_name("FILE");
 }

@@ -74,9 +74,14 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error) {
 
 }  // namespace
 
+// One line, whatever it quotes.
 int complain(const std::string& message, int exit_code) {
+  constexpr size_t kLongest = 1000;
+  std::string line = message.substr(0, kLongest) + (message.size() > kLongest ? "..." : "");
+  for (char& c : line)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\n' ? ' ' : '?';
   std::fflush(stdout);
-  std::fprintf(stderr, "dp: error: %s\n", message.c_str());
+  std::fprintf(stderr, "dp: error: %s\n", line.c_str());
   return exit_code;
 }
 

@@ -1,4 +1,5 @@
 // dp serve: completions over HTTP.
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ namespace {
 struct ServeArguments {
   std::string model, key_file;
   int port = 8080;
-  int64_t cache_mb = 256, body_mb = 1, answer_mb = 256, drain_seconds = 30;
+  int64_t cache_mb = 256, body_mb = 1, answer_mb = 256, requests_mb = 1024, drain_seconds = 30;
   serve::ServerOptions server;
   TokenizerOption tokenizer;
   ThreadsOption threads;
@@ -56,11 +57,22 @@ int next_signal(const sigset_t& signals, long milliseconds) {
   return signal > 0 ? signal : 0;
 }
 
+// Memory of large requests goes back to the system when they are answered, and threads share what they have freed.
+void keep_memory_small() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
+  mallopt(M_ARENA_MAX, 4);
+#endif
+}
+
 int run_server(const ServeArguments& arguments) {
+  keep_memory_small();
   serve::ServerOptions options = arguments.server;
   options.api_key = find_api_key(arguments.key_file);
   options.max_body_bytes = arguments.body_mb << 20;
   options.limits.answer_bytes = arguments.answer_mb << 20;
+  options.request_bytes = arguments.requests_mb << 20;
   options.engine.cache_bytes = static_cast<size_t>(arguments.cache_mb) << 20;
   options.limits.choices = options.engine.most_rows;
   options.engine.threads = arguments.threads.count();
@@ -68,6 +80,8 @@ int run_server(const ServeArguments& arguments) {
   const auto model = runtime::Model::open(arguments.model);
   const std::shared_ptr<const Tokenizer> tokenizer =
       arguments.tokenizer.load(arguments.model, model->config());
+
+  options.chat = chat::load_chat_settings(arguments.model);
 
   sigset_t signals;  // of this thread alone: those started from here on have them blocked too
   sigemptyset(&signals);
@@ -80,7 +94,16 @@ int run_server(const ServeArguments& arguments) {
   const bool ipv6 = options.host.find(':') != std::string::npos;
   std::printf("serving %s on http://%s%s%s:%d\n", options.model_name.c_str(), ipv6 ? "[" : "",
               options.host.c_str(), ipv6 ? "]" : "", port);
-  std::fflush(stdout);
+  const serve::ServerMemory memory = serve::memory_bound(*model, options);
+  const auto mb = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
+  std::printf(
+      "memory: at most %ld MB: weights %ld, states %ld, cache %ld, requests %ld, buffers %ld\n",
+      mb(memory.all()), mb(memory.weights), mb(memory.states), mb(memory.cache),
+      mb(memory.requests), mb(memory.buffers));
+  if (!options.chat.chat_template &&
+      options.chat.problem.find("not understood") != std::string::npos)
+    std::fprintf(stderr, "warning: no chats: %s\n", options.chat.problem.c_str());
+  if (std::fflush(stdout) != 0) return 0;  // main() says that nothing can be printed
   if (options.api_key.empty() && !serve::is_loopback(options.host))
     std::fprintf(
         stderr, "warning: whoever reaches %s can use this server: it has no key (--api-key-file)\n",
@@ -128,13 +151,16 @@ Run add_serve(CLI::App& app) {
   app.add_option("--api-key-file", options->key_file,
                  "a file whose first line clients must send as their key (or DP_API_KEY)")
       ->type_name("FILE");
-  add("--max-sequences", server.engine.most_rows, "decoded together", from(1, 4096));
+  add("--parallel,--max-sequences", server.engine.most_rows, "sequences decoded together",
+      from(1, 4096));
   add("--max-queue", server.engine.most_waiting, "sequences that may wait; more get status 429",
       from(0, 1 << 20));
   add("--max-prompt", server.limits.prompt_tokens, "tokens of a prompt", from(1, 1 << 30));
   add("--max-tokens", server.limits.max_tokens, "tokens of a continuation", from(1, 1 << 30));
   add("--max-seconds", server.max_seconds, "time of a request, waiting included", from(1, 1 << 30));
   add("--max-body-mb", options->body_mb, "size of a request", from(1, 1 << 10));
+  add("--max-requests-mb", options->requests_mb,
+      "memory of all requests and answers under way; more get status 429", from(1, 1 << 20));
   add("--max-answer-mb", options->answer_mb, "size of an answer", from(1, 1 << 20));
   add("--drain-seconds", options->drain_seconds, "for running requests after SIGTERM or Ctrl-C",
       from(0, 1 << 20));

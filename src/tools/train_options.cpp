@@ -104,7 +104,7 @@ void add_train_options(CLI::App& app, const TaskOptions& task, TrainOptions& opt
   app.add_option(
          "--rank-timeout", options.rank_timeout,
          "of several ranks (dp launch): seconds within which all end when one does not answer")
-      ->check(CLI::Range(1.0, 1e6))
+      ->check(finite_range(1.0, 1e6))
       ->capture_default_str();
   options.threads.add_to(app);
 }

@@ -20,6 +20,8 @@ int64_t parse_number(const std::string& text, const std::string& option, const s
 }  // namespace
 
 void WordOptions::parse() {
+  // A batch of words is held in memory; --long is not.
+  constexpr int64_t kMostRandom = int64_t{1} << 32, kLongestRandom = 1 << 20;
   constexpr const char *kWords = "all:N, all words of N symbols, or none",
                        *kRandom = "WORDSxLENGTH, or none";
   options.all_words_up_to = 0, options.random_words = 0;
@@ -34,6 +36,9 @@ void WordOptions::parse() {
       throw InputError(std::string("--random: expected ") + kRandom + ", got " + quote(random));
     options.random_words = parse_number(random.substr(0, x), "--random", random, kRandom);
     options.random_length = parse_number(random.substr(x + 1), "--random", random, kRandom);
+    if (options.random_length > kLongestRandom || options.random_words > kMostRandom)
+      throw InputError("--random: expected at most 2^32 words of 2^20 symbols, got " +
+                       quote(random) + "; --long checks one word of any length");
   }
   if (options.all_words_up_to == 0 && options.random_words * options.random_length == 0 &&
       options.long_length == 0)

@@ -26,11 +26,11 @@ namespace {
                           std::string(what) + " " + quote(path.string()));
 }
 
-// The permissions that open(..., 0666) would have given.
-mode_t default_mode() {
+// The permissions that open(..., mode) or mkdir(..., mode) would have given.
+mode_t default_mode(mode_t mode) {
   const mode_t mask = umask(0);
   umask(mask);
-  return 0666 & ~mask;
+  return mode & ~mask;
 }
 
 void sync_directory(const fs::path& directory) {
@@ -51,8 +51,10 @@ AtomicFile::AtomicFile(const fs::path& path) : path_(path) {
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) throw_not_writable(path, EISDIR);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
-    file_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    // O_NONBLOCK: opening a pipe that nobody reads from would wait for ever. Writing may wait.
+    file_ = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ < 0) throw_not_writable(path, errno);
+    fcntl(file_, F_SETFL, fcntl(file_, F_GETFL) & ~O_NONBLOCK);
     return;
   }
   if (fs::exists(status)) {
@@ -66,7 +68,7 @@ AtomicFile::AtomicFile(const fs::path& path) : path_(path) {
     temporary_.clear();
     throw_not_writable(path, reason);
   }
-  fchmod(file_, default_mode());
+  fchmod(file_, default_mode(0666));
 }
 
 AtomicFile::~AtomicFile() {
@@ -90,6 +92,16 @@ void AtomicFile::commit() {
   if (rename(temporary_.c_str(), path_.c_str()) != 0) throw_failed("cannot replace", path_);
   temporary_.clear();
   sync_directory(directory_of(path_));
+}
+
+fs::path make_unfinished_directory(const fs::path& target) {
+  std::string name =
+      (target.has_filename() ? target : target.parent_path()).string() + ".unfinished-XXXXXX";
+  std::error_code ignored;
+  fs::create_directories(directory_of(name), ignored);
+  if (mkdtemp(name.data()) == nullptr) throw_not_writable(target, errno);
+  chmod(name.c_str(), default_mode(0777));
+  return name;
 }
 
 void require_writable(const fs::path& path) { AtomicFile file(path); }

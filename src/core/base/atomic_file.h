@@ -12,6 +12,10 @@ namespace dp {
 /// find out before, not after.
 void require_writable(const std::filesystem::path& path);
 
+/// A new directory beside `target`, to be filled and renamed to it: "TARGET.unfinished-XXXXXX", which nobody else has. Throws
+/// InputError.
+std::filesystem::path make_unfinished_directory(const std::filesystem::path& target);
+
 /// Bytes go to a temporary file beside `path`; commit() flushes it to the disk and renames it.
 /// Whoever opens `path` sees the old content or all of the new, also after a crash. A device or
 /// pipe (/dev/stdout) is written to directly. A symbolic link is followed, and what it points to is

@@ -42,9 +42,10 @@ int64_t tokens_seen_in(const SafetensorsFile& file) {
   int64_t tokens_seen = -1;
   if (const std::string* text = find(file.metadata(), "tokens_seen"))
     std::from_chars(text->data(), text->data() + text->size(), tokens_seen);
-  if (tokens_seen < 0)
+  constexpr int64_t kMost = int64_t{1} << 53;  // so that counting on does not overflow
+  if (tokens_seen < 0 || tokens_seen > kMost)
     throw InputError(file.path().string() +
-                     ": metadata has no tokens_seen, expected a count of tokens");
+                     ": metadata has no tokens_seen of 0 to 2^53, expected a count of tokens");
   return tokens_seen;
 }
 

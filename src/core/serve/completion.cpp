@@ -40,10 +40,10 @@ class Completion::PromptListener : public Listener {
         tokenizer_(completion.tokenizer_),
         first_choice_(static_cast<int64_t>(prompt) * completion.request_.n),
         copies_(completion.request_.n),
-        echo_(completion.request_.echo),
+        begins_(completion.request_.echo || completion.request_.chat),
         logprobs_(completion.request_.logprobs.has_value()) {
     for (int64_t i = 0; i < copies_; ++i) texts_.emplace_back(tokenizer_, completion.request_.stop);
-    if (echo_) {
+    if (completion.request_.echo) {
       const std::vector<int64_t>& tokens = completion.prompts_[prompt];
       const auto* text = std::get_if<std::string>(&completion.request_.prompts[prompt]);
       prompt_->text = text ? *text : decode(tokens);
@@ -113,9 +113,9 @@ class Completion::PromptListener : public Listener {
     return text;
   }
 
-  // The echoed prompt comes before all else.
+  // The echoed prompt comes before all else; of a chat nothing is echoed, but its stream says who speaks.
   void begin(int64_t copy) {
-    if (!echo_ || begun_.at(copy)) return;
+    if (!begins_ || begun_.at(copy)) return;
     begun_[copy] = true;
     shared_->push({first_choice_ + copy, prompt_, {}, {}, {}}, 0);
   }
@@ -124,7 +124,7 @@ class Completion::PromptListener : public Listener {
   const TokenNames& names_;
   const Tokenizer& tokenizer_;
   const int64_t first_choice_, copies_;
-  const bool echo_, logprobs_;
+  const bool begins_, logprobs_;
   std::vector<ChoiceText> texts_;
   std::vector<bool> begun_ = std::vector<bool>(static_cast<size_t>(copies_));
   const std::shared_ptr<TextPiece> prompt_ =

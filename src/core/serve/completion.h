@@ -18,7 +18,8 @@ namespace dp::serve {
 /// Something new of one choice.
 struct CompletionEvent {
   int64_t choice = 0;
-  std::shared_ptr<const TextPiece> echo;  // the prompt, which all choices share; null: not now
+  std::shared_ptr<const TextPiece>
+      echo;  // the prompt, which all choices share; null: the choice has begun before
   TextPiece piece;
   std::optional<End> end;
   std::optional<runtime::State> state;

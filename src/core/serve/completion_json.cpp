@@ -47,19 +47,70 @@ ordered_json logprobs_json(const TextPiece* echo, const TextPiece& piece, int64_
           {"text_offset", std::move(offsets)}};
 }
 
+// The bytes of a token, whose text may be "bytes:\xe2\x80".
+ordered_json token_bytes(const std::string& text) {
+  constexpr std::string_view kMark = "bytes:";
+  ordered_json bytes = ordered_json::array();
+  if (text.starts_with(kMark) && (text.size() - kMark.size()) % 4 == 0 &&
+      text.size() > kMark.size() && text[kMark.size()] == '\\')
+    for (size_t i = kMark.size(); i < text.size(); i += 4)
+      bytes.push_back(std::stoul(text.substr(i + 2, 2), nullptr, 16));
+  else
+    for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+// {"content": [{"token", "logprob", "bytes", "top_logprobs"}, ...]}
+ordered_json chat_logprobs_json(const TextPiece& piece) {
+  const auto token_json = [](const std::string& text, double logprob) {
+    return ordered_json{
+        {"token", text}, {"logprob", number_or_null(logprob)}, {"bytes", token_bytes(text)}};
+  };
+  ordered_json content = ordered_json::array();
+  for (const TokenText& token : piece.tokens) {
+    ordered_json one = token_json(token.text, token.logprob), top = ordered_json::array();
+    for (const auto& [text, logprob] : token.top) top.push_back(token_json(text, logprob));
+    one["top_logprobs"] = std::move(top);
+    content.push_back(std::move(one));
+  }
+  return {{"content", std::move(content)}};
+}
+
 const char* reason(End end) { return end == End::kStop ? "stop" : "length"; }
 
-ordered_json choice_json(int64_t index, const TextPiece* echo, const TextPiece& piece,
-                         bool logprobs, int64_t alternatives, const ordered_json& finish_reason) {
-  return {{"text", (echo ? echo->text : "") + piece.text},
-          {"index", index},
-          {"logprobs", logprobs ? logprobs_json(echo, piece, alternatives) : ordered_json(nullptr)},
+/// How the answers to one request are written.
+struct AnswerForm {
+  bool chat = false, stream = false, logprobs = false;
+  int64_t alternatives = 0;
+
+  AnswerForm(const CompletionRequest& request, bool streams)
+      : chat(request.chat),
+        stream(streams),
+        logprobs(request.logprobs.has_value()),
+        alternatives(request.logprobs.value_or(0)) {}
+};
+
+ordered_json choice_json(const AnswerForm& form, int64_t index, const TextPiece* echo,
+                         const TextPiece& piece, const ordered_json& finish_reason) {
+  if (!form.chat)
+    return {{"text", (echo ? echo->text : "") + piece.text},
+            {"index", index},
+            {"logprobs",
+             form.logprobs ? logprobs_json(echo, piece, form.alternatives) : ordered_json(nullptr)},
+            {"finish_reason", finish_reason}};
+  ordered_json message = {{"role", "assistant"}, {"content", piece.text}};
+  if (form.stream && !echo) message.erase("role");  // an empty echo begins a choice
+  return {{"index", index},
+          {form.stream ? "delta" : "message", std::move(message)},
+          {"logprobs", form.logprobs ? chat_logprobs_json(piece) : ordered_json(nullptr)},
           {"finish_reason", finish_reason}};
 }
 
-ordered_json object(const CompletionHead& head, ordered_json choices) {
+ordered_json object(const AnswerForm& form, const CompletionHead& head, ordered_json choices) {
   return {{"id", head.id},
-          {"object", "text_completion"},
+          {"object", !form.chat    ? "text_completion"
+                     : form.stream ? "chat.completion.chunk"
+                                   : "chat.completion"},
           {"created", head.created},
           {"model", head.model},
           {"choices", std::move(choices)}};
@@ -86,9 +137,7 @@ ordered_json ranks_json(const runtime::Model& model, const runtime::State& state
 }  // namespace
 
 CompletionAnswer::CompletionAnswer(const CompletionRequest& request, int64_t choices)
-    : logprobs_(request.logprobs.has_value()),
-      alternatives_(request.logprobs.value_or(0)),
-      choices_(static_cast<size_t>(choices)) {}
+    : request_(request), choices_(static_cast<size_t>(choices)) {}
 
 void CompletionAnswer::add(CompletionEvent event) {
   Choice& choice = choices_[event.choice];
@@ -101,17 +150,20 @@ void CompletionAnswer::add(CompletionEvent event) {
 }
 
 std::string CompletionAnswer::text(const CompletionHead& head, const CompletionUsage& usage) const {
+  const AnswerForm form(request_, false);
   std::string choices;  // one at a time: values take several times the memory of their text
   for (size_t i = 0; i < choices_.size(); ++i)
-    choices += (i > 0 ? "," : "") +
-               dump(choice_json(static_cast<int64_t>(i), choices_[i].echo.get(), choices_[i].piece,
-                                logprobs_, alternatives_, choices_[i].finish_reason));
-  ordered_json answer = object(head, ordered_json::array());
+    choices +=
+        (i > 0 ? "," : "") + dump(choice_json(form, static_cast<int64_t>(i), choices_[i].echo.get(),
+                                              choices_[i].piece, choices_[i].finish_reason));
+  ordered_json answer = object(form, head, ordered_json::array());
   answer["usage"] = usage_json(usage);
-  std::string text = dump(answer);
+  const std::string around = dump(answer);
   constexpr std::string_view kPlace =
       "\"choices\":[";  // within a string its quotes would be escaped
-  return text.insert(text.find(kPlace) + kPlace.size(), choices);
+  const size_t place = around.find(kPlace) + kPlace.size();
+  choices.insert(0, around, 0, place);  // there is room for one copy of a large answer, not for two
+  return choices.append(around, place);
 }
 
 std::string stream_event(const CompletionHead& head, const CompletionRequest& request,
@@ -122,17 +174,19 @@ std::string stream_event(const CompletionHead& head, const CompletionRequest& re
     return "data: " + error_json("the model gave no finite numbers", "server_error", "", "") +
            "\n\n";
   if (!tells && !event.state) return "";
-  ordered_json value =
-      object(head, ordered_json::array({choice_json(
-                       event.choice, event.echo.get(), event.piece, request.logprobs.has_value(),
-                       request.logprobs.value_or(0),
+  const AnswerForm form(request, true);
+  ordered_json value = object(
+      form, head,
+      ordered_json::array(
+          {choice_json(form, event.choice, event.echo.get(), event.piece,
                        event.end ? ordered_json(reason(*event.end)) : ordered_json(nullptr))}));
   if (event.state) value["x_effective_rank"] = ranks_json(model, *event.state);
   return as_event(value);
 }
 
-std::string stream_usage(const CompletionHead& head, const CompletionUsage& usage) {
-  ordered_json value = object(head, ordered_json::array());
+std::string stream_usage(const CompletionHead& head, const CompletionRequest& request,
+                         const CompletionUsage& usage) {
+  ordered_json value = object(AnswerForm(request, true), head, ordered_json::array());
   value["usage"] = usage_json(usage);
   return as_event(value);
 }

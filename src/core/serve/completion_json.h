@@ -15,7 +15,8 @@ struct CompletionHead {
 /// The answer of a request that is not streamed: events in, one object out.
 class CompletionAnswer {
  public:
-  explicit CompletionAnswer(const CompletionRequest& request, int64_t choices);
+  /// `request` must live as long.
+  CompletionAnswer(const CompletionRequest& request, int64_t choices);
   void add(CompletionEvent event);
   bool failed() const { return failed_; }
   std::string text(const CompletionHead& head, const CompletionUsage& usage) const;
@@ -26,8 +27,8 @@ class CompletionAnswer {
     TextPiece piece;
     std::string finish_reason = "length";
   };
-  bool logprobs_, failed_ = false;
-  int64_t alternatives_;
+  const CompletionRequest& request_;
+  bool failed_ = false;
   std::vector<Choice> choices_;
 };
 
@@ -35,7 +36,8 @@ class CompletionAnswer {
 std::string stream_event(const CompletionHead& head, const CompletionRequest& request,
                          const runtime::Model& model, const CompletionEvent& event);
 /// Its last event but one, if the request wants it.
-std::string stream_usage(const CompletionHead& head, const CompletionUsage& usage);
+std::string stream_usage(const CompletionHead& head, const CompletionRequest& request,
+                         const CompletionUsage& usage);
 
 /// {"error": {"message", "type", "param", "code"}}; an empty param or code is null.
 std::string error_json(const std::string& message, const std::string& type,

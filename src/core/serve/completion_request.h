@@ -37,6 +37,7 @@ struct CompletionRequest {
   std::vector<std::pair<int64_t, double>>
       logit_bias;  // by token, which may be outside the vocabulary
   bool stream = false, echo = false, include_usage = false;
+  bool chat = false;                // answered in the form of chats
   std::optional<int64_t> logprobs;  // alternatives per token, 0 .. 20
   std::vector<std::string> stop;
   std::optional<uint64_t> seed;

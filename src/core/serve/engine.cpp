@@ -13,6 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kSnapshotEvery = 256;  // tokens of a prompt
+constexpr int64_t kTurn = 64;           // steps that a row is kept while others have none
 
 // The sampler found nothing to choose.
 constexpr int64_t kNoToken = -1;
@@ -52,9 +53,8 @@ bool Engine::submit(std::vector<GenerationRequest> requests) {
     const std::scoped_lock lock(mutex_);
     // Work for an idle engine may be more than what may wait: it has a whole batch to fill first.
     const int64_t room = options_.most_waiting + options_.most_rows;
-    if (unfinished_ + copies > room) return false;
-    unfinished_ += copies;
-    counts_.waiting += copies;
+    if (counts_.unfinished + copies > room) return false;
+    counts_.unfinished += copies;
     for (GenerationRequest& request : requests) submitted_.push_back(std::move(request));
   }
   changed_.notify_one();
@@ -67,7 +67,9 @@ void Engine::run() {
       drop_unwanted();
       admit();
       take_in_prompts();
+      share_rows();
       if (!rows_.empty()) step();
+      groups_.remove_if([](const Group& group) { return group.over(); });
     } catch (const std::exception& error) {  // out of memory: whoever comes next may need less
       std::fprintf(stderr, "dp: error: generating failed: %s\n", error.what());
       end_all(End::kFailed);
@@ -79,7 +81,7 @@ void Engine::run() {
 // False: time to stop.
 bool Engine::wait_for_work() {
   std::unique_lock lock(mutex_);
-  if (rows_.empty() && prompts_.empty() && waiting_.empty())
+  if (groups_.empty() && prompts_.empty() && waiting_.empty())
     changed_.wait(lock, [this] { return stop_ || !submitted_.empty(); });
   std::ranges::move(submitted_, std::back_inserter(waiting_));
   submitted_.clear();
@@ -88,33 +90,42 @@ bool Engine::wait_for_work() {
 
 void Engine::drop_unwanted() {
   const auto now = Clock::now();
+  const auto why = [&](const GenerationRequest& request) -> std::optional<End> {
+    if (now > request.deadline) return End::kTime;
+    if (!request.listener->wanted()) return End::kCancelled;
+    return std::nullopt;
+  };
   const auto drops = [&](const GenerationRequest& request) {
-    const bool late = now > request.deadline;
-    if (request.listener->wanted() && !late) return false;
-    for (int64_t copy = 0; copy < request.copies; ++copy)
-      end(request, copy, late ? End::kTime : End::kCancelled);
-    counts_.waiting -= request.copies;
-    return true;
+    const auto how = why(request);
+    for (int64_t copy = 0; how && copy < request.copies; ++copy) end(request, copy, *how);
+    return how.has_value();
   };
   std::erase_if(waiting_, drops);
   std::erase_if(prompts_, [&](const Prompt& prompt) { return drops(prompt.request); });
-  for (size_t i = rows_.size(); i-- > 0;) {
-    const GenerationRequest& request = *rows_[i].request;
-    const bool late = now > request.deadline;
-    if (request.listener->wanted() && !late) continue;
-    end(request, rows_[i].copy, late ? End::kTime : End::kCancelled);
-    batch_.leave(i);
-    std::swap(rows_[i], rows_.back());
-    rows_.pop_back();
+  for (Group& group : groups_) {
+    const auto how = why(group.request);
+    if (!how) continue;
+    for (size_t i = rows_.size(); i-- > 0;) {
+      if (rows_[i].group != &group) continue;
+      end(group.request, rows_[i].copy, *how);
+      remove_row(i);
+    }
+    for (const Parked& parked : group.parked) end(group.request, parked.row.copy, *how);
+    parked_ -= static_cast<int64_t>(group.parked.size());
+    group.parked.clear();
+    while (group.begun < group.request.copies) end(group.request, group.begun++, *how);
   }
+  groups_.remove_if([](const Group& group) { return group.over(); });
   counts_.active = static_cast<int64_t>(rows_.size());
 }
 
+// A prompt holds a state from its first token until its last copy has begun; there are no more of them than rows.
 void Engine::admit() {
-  int64_t taken = static_cast<int64_t>(rows_.size());
-  for (const Prompt& prompt : prompts_) taken += prompt.request.copies;
-  while (!waiting_.empty() && (taken == 0 || taken + waiting_[0].copies <= options_.most_rows)) {
-    taken += waiting_[0].copies;
+  auto states = static_cast<int64_t>(prompts_.size());
+  for (const Group& group : groups_) states += group.begun < group.request.copies;
+  auto requests = static_cast<int64_t>(prompts_.size() + groups_.size());
+  for (; !waiting_.empty() && states < options_.most_rows && requests < 2 * options_.most_rows;
+       ++states, ++requests) {
     prompts_.push_back(
         {.request = std::move(waiting_[0]), .state = {}, .features = {}, .scores = {}});
     waiting_.pop_front();
@@ -145,10 +156,9 @@ void Engine::take_in_prompts() {
                      features.begin() + static_cast<ptrdiff_t>(size));
     features = features.subspan(size);
   }
-  std::vector<Prompt> complete;
   for (size_t i = 0; i < turns; ++i) {  // who is not done goes to the end of the line
-    Prompt prompt = std::move(prompts_.front());
-    prompts_.pop_front();
+    Prompt& prompt =
+        prompts_.front();  // stays there until nothing can fail, or its end would not be told
     const std::vector<int64_t>& tokens = prompt.request.prompt;
     if (const size_t size = segments[i].tokens.size(); size > 0) {
       if (prompt.request.score_prompt) score(prompt, kept[i]);
@@ -158,17 +168,19 @@ void Engine::take_in_prompts() {
       if (prompt.done == tokens.size() || prompt.done % kSnapshotEvery == 0)
         cache_.keep(std::span(tokens).first(prompt.done), prompt.state, prompt.features);
     }
-    (prompt.done == tokens.size() ? complete.emplace_back() : prompts_.emplace_back()) =
-        std::move(prompt);
+    if (prompt.done < tokens.size()) {
+      prompts_.push_back(std::move(prompt));
+      prompts_.pop_front();
+      continue;
+    }
+    if (prompt.request.score_prompt) prompt.request.listener->on_prompt(std::move(prompt.scores));
+    Group& group = groups_.emplace_back();
+    group.request = std::move(prompt.request);
+    group.state = std::move(prompt.state);
+    group.features = std::move(prompt.features);
+    prompts_.pop_front();
   }
   counts_.cache_bytes = static_cast<int64_t>(cache_.bytes());
-  try {
-    begin_copies(complete);
-  } catch (...) {
-    for (Prompt& prompt : complete)  // those that have not become rows: nobody else knows of them
-      if (prompt.request.listener) prompts_.push_back(std::move(prompt));
-    throw;
-  }
 }
 
 void Engine::look_up(Prompt& prompt) {
@@ -203,34 +215,91 @@ void Engine::score(Prompt& prompt, std::span<const float> features) {
   std::ranges::move(scores, std::back_inserter(prompt.scores));
 }
 
-void Engine::begin_copies(std::vector<Prompt>& prompts) {
-  if (prompts.empty()) return;
-  std::vector<float> features;
-  for (const Prompt& prompt : prompts)
-    features.insert(features.end(), prompt.features.begin(), prompt.features.end());
-  const std::span<const float> all = logits(features);
-  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    Prompt& prompt = prompts[i];
-    counts_.waiting -= prompt.request.copies;
-    const auto request = std::make_shared<const GenerationRequest>(std::move(prompt.request));
-    if (request->score_prompt) request->listener->on_prompt(std::move(prompt.scores));
-    for (int64_t copy = 0; copy < request->copies; ++copy) {
-      if (request->max_tokens <= 0) {
-        end(*request, copy, End::kLength);
-        continue;
-      }
-      SamplingOptions sampling = request->sampling;
-      sampling.seed += static_cast<uint64_t>(copy);
-      Row row{request, copy, 0, 0, Sampler(sampling)};
-      ++counts_.active;  // before anybody can have heard of its first token
-      if (request->state_every > 0) request->listener->on_state(copy, prompt.state);
-      if (!deliver(row, choose(row.sampler, all.subspan(i * vocab, vocab), request->top))) continue;
-      rows_.push_back(std::move(row));
-      batch_.join(prompt.state);
-    }
+// Rows go to the request that has the fewest. When all are taken, one that has two more than another gives one up, and one
+// that has had its row for a while gives it up to a request that has none.
+void Engine::share_rows() {
+  while (Group* group = next_group()) {
+    if (static_cast<int64_t>(rows_.size()) >= options_.most_rows && !make_room(*group)) break;
+    give_row(*group);
   }
   counts_.active = static_cast<int64_t>(rows_.size());
+}
+
+// Of those that wait, the one with the fewest rows; of several, the one that has waited longest.
+Engine::Group* Engine::next_group() {
+  Group* best = nullptr;
+  for (Group& group : groups_)
+    if (group.waits() &&
+        (!best || std::pair(group.running, group.served) < std::pair(best->running, best->served)))
+      best = &group;
+  return best;
+}
+
+// Whether a row was put aside for the group.
+bool Engine::make_room(const Group& group) {
+  if (parked_ >= options_.most_rows) return false;
+  size_t chosen = rows_.size();
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const Row& row = rows_[i];
+    const bool owes = row.group->running >= group.running + 2;
+    const bool had_its_turn =
+        group.running == 0 && row.group != &group && clock_ - row.joined >= kTurn;
+    if (!owes && !had_its_turn) continue;
+    if (chosen == rows_.size() ||
+        std::pair(-row.group->running, row.joined) <
+            std::pair(-rows_[chosen].group->running, rows_[chosen].joined))
+      chosen = i;
+  }
+  if (chosen == rows_.size()) return false;
+  park(chosen);
+  return true;
+}
+
+void Engine::park(size_t row) {
+  Group& group = *rows_[row].group;
+  group.parked.push_back({std::move(rows_[row]), {}});
+  group.parked.back().state = batch_.leave(row);
+  ++parked_;
+  --group.running;
+  if (row + 1 < rows_.size()) rows_[row] = std::move(rows_.back());
+  rows_.pop_back();
+}
+
+void Engine::give_row(Group& group) {
+  group.served = ++clock_;
+  if (group.parked.empty()) return begin_copy(group);
+  Parked parked = std::move(group.parked.front());
+  group.parked.pop_front();
+  --parked_;
+  ++group.running;
+  parked.row.joined = clock_;
+  rows_.push_back(std::move(parked.row));  // first: end_all() tells those in rows_ if this fails
+  batch_.join(std::move(parked.state));
+}
+
+void Engine::begin_copy(Group& group) {
+  const GenerationRequest& request = group.request;
+  const int64_t copy = group.begun;
+  if (request.max_tokens <= 0) return ++group.begun, end(request, copy, End::kLength);
+  SamplingOptions sampling = request.sampling;
+  sampling.seed += static_cast<uint64_t>(copy);
+  Row row{&group, copy, 0, 0, Sampler(sampling), clock_};
+  // Before anybody can have heard of its first token.
+  counts_.active = static_cast<int64_t>(rows_.size()) + 1;
+  if (request.state_every > 0) request.listener->on_state(copy, group.state);
+  const bool goes_on = deliver(row, choose(row.sampler, logits(group.features), request.top));
+  ++group.begun;
+  if (!goes_on) return;
+  ++group.running;
+  rows_.push_back(std::move(row));
+  batch_.join(group.begun < request.copies ? group.state : std::move(group.state));
+}
+
+void Engine::remove_row(size_t row) {
+  --rows_[row].group->running;
+  batch_.leave(row);
+  if (row + 1 < rows_.size()) rows_[row] = std::move(rows_.back());
+  rows_.pop_back();
 }
 
 void Engine::step() {
@@ -241,18 +310,17 @@ void Engine::step() {
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
   std::vector<ScoredToken> chosen(rows_.size());
   threads_.run(rows_.size(), [&](size_t i) {
-    chosen[i] = choose(rows_[i].sampler, all.subspan(i * vocab, vocab), rows_[i].request->top);
+    chosen[i] =
+        choose(rows_[i].sampler, all.subspan(i * vocab, vocab), rows_[i].group->request.top);
   });
   for (size_t i = rows_.size(); i-- > 0;) {
     Row& row = rows_[i];
-    const int64_t every = row.request->state_every;
-    if (every > 0 && row.generated % every == 0)
-      row.request->listener->on_state(row.copy, batch_.state(i));
-    if (deliver(row, std::move(chosen[i]))) continue;
-    batch_.leave(i);
-    std::swap(rows_[i], rows_.back());
-    rows_.pop_back();
+    const GenerationRequest& request = row.group->request;
+    if (request.state_every > 0 && row.generated % request.state_every == 0)
+      request.listener->on_state(row.copy, batch_.state(i));
+    if (!deliver(row, std::move(chosen[i]))) remove_row(i);
   }
+  ++clock_;
   ++counts_.steps;
   counts_.active = static_cast<int64_t>(rows_.size());
   counts_.step_seconds.add(timer.seconds());
@@ -260,7 +328,7 @@ void Engine::step() {
 
 // Whether the row goes on.
 bool Engine::deliver(Row& row, ScoredToken token) {
-  const GenerationRequest& request = *row.request;
+  const GenerationRequest& request = row.group->request;
   Listener& listener = *request.listener;
   if (token.token == kNoToken) {
     end(request, row.copy, End::kFailed);
@@ -278,17 +346,22 @@ bool Engine::deliver(Row& row, ScoredToken token) {
 }
 
 void Engine::end(const GenerationRequest& request, int64_t copy, End how) {
-  --unfinished_;  // first: who hears of the end may submit the next
+  --counts_.unfinished;  // first: who hears of the end may submit the next
   request.listener->on_end(copy, how);
 }
 
 void Engine::end_all(End how) {
-  for (const Row& row : rows_) end(*row.request, row.copy, how);
+  for (const Row& row : rows_) end(row.group->request, row.copy, how);
   rows_.clear();
   batch_ = runtime::Batch(runner_);
+  for (Group& group : groups_) {
+    for (const Parked& parked : group.parked) end(group.request, parked.row.copy, how);
+    while (group.begun < group.request.copies) end(group.request, group.begun++, how);
+  }
+  groups_.clear();
+  parked_ = 0;
   const auto tell = [&](const GenerationRequest& request) {
     for (int64_t copy = 0; copy < request.copies; ++copy) end(request, copy, how);
-    counts_.waiting -= request.copies;
   };
   for (const Prompt& prompt : prompts_) tell(prompt.request);
   prompts_.clear();

@@ -1,9 +1,12 @@
-// The one thread that runs the model: prompts come in, are taken in by pieces and decoded together.
+// The one thread that runs the model: prompts come in, are taken in by pieces and decoded together. Requests share the rows
+// of the batch: one that asks for many continuations gives rows up to those that come after it.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -65,10 +68,15 @@ struct EngineOptions {
 
 /// What has happened so far; readable from any thread.
 struct EngineCounts {
-  std::atomic<int64_t> prompt_tokens{0}, generated_tokens{0}, steps{0}, active{0}, waiting{0};
+  std::atomic<int64_t> prompt_tokens{0}, generated_tokens{0}, steps{0};
+  std::atomic<int64_t> unfinished{0}, active{0};  // copies; active: in the batch
   std::atomic<int64_t> cache_hits{0}, cache_misses{0}, cached_tokens{0}, cache_bytes{0};
   Histogram step_seconds{{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}};
+  int64_t waiting() const { return std::max<int64_t>(0, unfinished - active); }
 };
+
+/// States that an engine holds at most: of rows, of rows put aside, of prompts.
+inline int64_t most_states(const EngineOptions& options) { return 3 * options.most_rows; }
 
 class Engine {
  public:
@@ -92,11 +100,28 @@ class Engine {
     std::vector<float> features;  // [D] of the last token taken in
     std::vector<ScoredToken> scores;
   };
-  /// A copy that is being decoded; in the order of the batch's rows.
+  struct Group;
+  /// A copy that has begun. Those in rows_ are in the order of the batch's rows.
   struct Row {
-    std::shared_ptr<const GenerationRequest> request;
+    Group* group = nullptr;
     int64_t copy = 0, generated = 0, next = 0;  // next: the token to feed
     Sampler sampler;
+    int64_t joined = 0;  // the step at which it got its row
+  };
+  struct Parked {
+    Row row;
+    runtime::State state;
+  };
+  /// A request whose prompt is taken in.
+  struct Group {
+    GenerationRequest request;
+    runtime::State state;         // after the prompt
+    std::vector<float> features;  // [D] of its last token
+    int64_t begun = 0, running = 0;
+    int64_t served = 0;         // when it got a row last
+    std::deque<Parked> parked;  // had to give up their rows
+    bool waits() const { return begun < request.copies || !parked.empty(); }
+    bool over() const { return !waits() && running == 0; }
   };
 
   void run();
@@ -107,7 +132,13 @@ class Engine {
   void look_up(Prompt& prompt);
   void score(Prompt& prompt, std::span<const float> features);
   std::span<const float> logits(std::span<const float> features);
-  void begin_copies(std::vector<Prompt>& prompts);
+  void share_rows();
+  Group* next_group();
+  bool make_room(const Group& group);
+  void park(size_t row);
+  void give_row(Group& group);
+  void begin_copy(Group& group);
+  void remove_row(size_t row);
   void step();
   bool deliver(Row& row, ScoredToken token);
   void end(const GenerationRequest& request, int64_t copy, End how);
@@ -117,7 +148,6 @@ class Engine {
   const EngineOptions options_;
   EngineCounts counts_;
 
-  std::atomic<int64_t> unfinished_{0};  // copies
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<GenerationRequest> submitted_;
@@ -131,7 +161,9 @@ class Engine {
   std::vector<float> logits_;
   std::deque<GenerationRequest> waiting_;
   std::deque<Prompt> prompts_;
+  std::list<Group> groups_;  // rows point into it
   std::vector<Row> rows_;
+  int64_t parked_ = 0, clock_ = 0;  // clock_: counts steps and rows given
 
   std::thread thread_;
 };

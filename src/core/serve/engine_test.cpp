@@ -110,7 +110,7 @@ TEST(Engine, ManyAtOnceAreEachAsAlone) {
           << i;
       EXPECT_EQ(heard[i]->ends[0], End::kLength);
     }
-    EXPECT_EQ(engine.counts().waiting, 0);
+    EXPECT_EQ(engine.counts().waiting(), 0);
   }
 }
 
@@ -296,6 +296,54 @@ TEST(Completion, TellsOfTextLogprobsAndUsage) {
   EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
   EXPECT_TRUE(logprobs["top_logprobs"][1].contains("d"));
   EXPECT_EQ(logprobs["text_offset"][2], 2);
+}
+
+// Sixty-four continuations do not keep a small request waiting for their end.
+TEST(Engine, SharesRowsBetweenRequests) {
+  const ModelConfig config = some_configs()[5];
+  const auto model = random_model(config);
+  EngineOptions options;
+  options.most_rows = 4;
+  Engine engine(model, options);
+  std::vector<std::shared_ptr<Memory>> large;
+  for (int64_t i = 0; i < 3; ++i) {
+    large.push_back(std::make_shared<Memory>(4));
+    ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 3, i), 3000, large.back()))));
+  }
+  const auto small = std::make_shared<Memory>();
+  ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 5, 7), 9, small))));
+  small->wait();
+  EXPECT_LT(engine.counts().generated_tokens, 4 * 3000);
+  EXPECT_EQ(small->tokens[0], continue_alone(model, prompt_of(config, 5, 7), 9));
+  for (const auto& one : large) one->wait();
+  for (const auto& one : large)
+    for (const auto& tokens : one->tokens) EXPECT_EQ(tokens.size(), 3000u);
+  // Rows that were put aside and came back went on where they were.
+  EXPECT_EQ(large[2]->tokens[3], continue_alone(model, prompt_of(config, 3, 2), 3000));
+  EXPECT_EQ(engine.counts().unfinished, 0);
+}
+
+// More requests than rows: each has its turn.
+TEST(Engine, EveryRequestHasItsTurn) {
+  const ModelConfig config = some_configs()[5];
+  EngineOptions options;
+  options.most_rows = 2;
+  Engine engine(random_model(config), options);
+  std::vector<std::shared_ptr<Memory>> large;
+  for (int64_t i = 0; i < 2; ++i) {
+    large.push_back(std::make_shared<Memory>());
+    ASSERT_TRUE(
+        engine.submit(only(request_of(prompt_of(config, 3, i), 100'000'000, large.back()))));
+  }
+  const auto small = std::make_shared<Memory>();
+  ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 5, 7), 9, small))));
+  small->wait();
+  EXPECT_EQ(small->ends[0], End::kLength);
+  for (const auto& one : large) {
+    EXPECT_FALSE(one->ends[0]);
+    one->is_wanted = false;
+    one->wait();
+  }
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kBacklog = 256;
+constexpr size_t kSmallBody = 16 << 10;
 constexpr size_t kMostRefused = 64;  // that are still read from
 
 std::string head_text(const HttpResponse& response) {
@@ -33,11 +34,9 @@ std::string head_text(const HttpResponse& response) {
   return text;
 }
 
-std::string whole_text(const HttpResponse& response, bool with_body) {
-  std::string text =
-      head_text(response) + "Content-Length: " + std::to_string(response.body.size()) + "\r\n\r\n";
-  if (with_body) text += response.body;
-  return text;
+std::string head_with_length(const HttpResponse& response) {
+  return head_text(response) + "Content-Length: " + std::to_string(response.body.size()) +
+         "\r\n\r\n";
 }
 
 // A listening socket. -1: the address is not this machine's, or taken.
@@ -78,7 +77,11 @@ int port_of(int socket) {
 
 bool HttpExchange::send(const HttpResponse& response) {
   status_ = response.status;
-  return socket_.write(whole_text(response, request_.method != "HEAD"), limits_.send);
+  const bool small = response.body.size() < kSmallBody;  // goes out in one packet
+  if (request_.method == "HEAD") return socket_.write(head_with_length(response), limits_.send);
+  if (small) return socket_.write(head_with_length(response) + response.body, limits_.send);
+  return socket_.write(head_with_length(response), limits_.send) &&
+         socket_.write(response.body, limits_.send);
 }
 
 bool HttpExchange::begin(const HttpResponse& head) {
@@ -170,7 +173,7 @@ void HttpServer::stop() {
 void HttpServer::accept_loop() {
   HttpResponse refusal = handlers_.error(503, "too many connections, try again");
   refusal.headers.emplace_back("Retry-After", "1");
-  Refused refused(whole_text(refusal, true));
+  Refused refused(head_with_length(refusal) + refusal.body);
   for (;;) {
     const auto next = refused.tend();
     const int timeout = next == Clock::time_point::max() ? -1 : milliseconds_until(next);

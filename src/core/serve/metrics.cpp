@@ -33,7 +33,7 @@ std::string Metrics::text(const EngineCounts& engine) const {
                  "Decoding steps, each a token for all active sequences", engine.steps);
   text += metric("dp_active_sequences", "gauge", "Sequences being decoded", engine.active);
   text += metric("dp_waiting_sequences", "gauge",
-                 "Sequences whose prompt waits or is being taken in", engine.waiting);
+                 "Sequences whose prompt waits or is being taken in", engine.waiting());
   text += metric("dp_prefix_cache_hits_total", "counter", "Prompts that began with a known prefix",
                  engine.cache_hits);
   text += metric("dp_prefix_cache_misses_total", "counter", "Prompts that did not",

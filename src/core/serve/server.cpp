@@ -7,10 +7,13 @@
 
 #include "base/text.h"
 #include "base/timer.h"
+#include "serve/api_description.h"
+#include "serve/chat_request.h"
 #include "serve/completion.h"
 #include "serve/completion_json.h"
 #include "serve/host_check.h"
 #include "serve/http_server.h"
+#include "serve/memory.h"
 #include "serve/metrics.h"
 
 namespace dp::serve {
@@ -26,7 +29,9 @@ constexpr milliseconds kHalfClosedPatience{1000};
 constexpr const char* kType400 = "invalid_request_error";
 
 constexpr const char* kCompletions = "/v1/completions";
-constexpr std::string_view kPaths[] = {"/", "/health", "/metrics", "/v1/models", kCompletions};
+constexpr const char* kChats = "/v1/chat/completions";
+constexpr std::string_view kPaths[] = {"/",          "/health",    "/metrics", "/openapi.json",
+                                       "/v1/models", kCompletions, kChats};
 constexpr const char* kPagePolicy =
     "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src "
     "'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -35,6 +40,18 @@ HttpResponse error_response(int status, const std::string& message, const std::s
                             const std::string& param = "", const std::string& code = "") {
   return {status, kJson, error_json(message, type, param, code) + "\n"};
 }
+
+/// An answer with another status than 200 and 400.
+struct HttpProblem : std::runtime_error {
+  HttpProblem(int s, const std::string& message, std::string t, std::string p, std::string c)
+      : std::runtime_error(message),
+        status(s),
+        type(std::move(t)),
+        param(std::move(p)),
+        code(std::move(c)) {}
+  int status;
+  std::string type, param, code;
+};
 
 HttpResponse http_error(int status, const std::string& message) {
   return error_response(status, message,
@@ -62,11 +79,11 @@ bool is_json(const std::string& content_type) {
   return type == "application/json";
 }
 
-std::string random_id() {
+std::string random_id(const char* kind) {
   static std::atomic<uint64_t> next{(uint64_t{std::random_device()()} << 32) |
                                     std::random_device()()};
   char text[32];
-  std::snprintf(text, sizeof text, "cmpl-%016llx", static_cast<unsigned long long>(next++));
+  std::snprintf(text, sizeof text, "%s-%016llx", kind, static_cast<unsigned long long>(next++));
   return text;
 }
 
@@ -80,9 +97,15 @@ HttpLimits http_limits(const ServerOptions& options) {
 
 }  // namespace
 
-std::vector<int64_t> end_tokens(const ModelConfig& config, const Tokenizer& tokenizer) {
+std::vector<int64_t> end_tokens(const ModelConfig& config, const Tokenizer& tokenizer,
+                                const chat::ChatSettings& chat) {
   std::vector<int64_t> tokens = config.eos_token_ids;
   if (const auto eos = tokenizer.eos()) tokens.push_back(*eos);
+  tokens.insert(tokens.end(), chat.end_tokens.begin(), chat.end_tokens.end());
+  for (const std::string& name : chat.ends)
+    if (const auto ids = tokenizer.encode_with_special(name);
+        ids.size() == 1 && tokenizer.is_special(ids[0]))
+      tokens.push_back(ids[0]);
   return tokens;
 }
 
@@ -101,7 +124,8 @@ class Server::Implementation {
         options_(options),
         hosts_(options.host, options.allowed_hosts),
         names_(*tokenizer_),
-        stop_tokens_(end_tokens(model_->config(), *tokenizer_)),
+        stop_tokens_(end_tokens(model_->config(), *tokenizer_, options.chat)),
+        pool_(options.request_bytes),
         engine_(model_, options.engine),
         http_(http_limits(options), handlers()) {}
 
@@ -133,7 +157,16 @@ class Server::Implementation {
   void answer(HttpRequest& request, HttpExchange& exchange);
   HttpResponse models() const;
   void answer_completion(HttpRequest& request, HttpExchange& exchange);
-  std::vector<std::vector<int64_t>> tokens_of(const std::vector<PromptText>& prompts) const;
+  struct PreparedRequest {
+    CompletionRequest completion;
+    std::vector<std::vector<int64_t>> prompts;
+  };
+  PreparedRequest prepare(HttpRequest& request, const HttpExchange& exchange,
+                          Clock::time_point deadline);
+  static int64_t request_bytes(const PreparedRequest& prepared);
+  std::vector<std::vector<int64_t>> prompt_tokens(const std::vector<PromptText>& prompts) const;
+  std::vector<std::vector<int64_t>> chat_tokens(const std::vector<chat::Message>& messages) const;
+  void check_prompt(const std::vector<int64_t>& tokens, const char* field) const;
   void check_request(const CompletionRequest& request,
                      const std::vector<std::vector<int64_t>>& prompts) const;
   void answer_whole(Completion& completion, const CompletionHead& head, Visit& visit,
@@ -151,6 +184,8 @@ class Server::Implementation {
   Metrics metrics_;
   std::atomic<bool> draining_{false};
   std::atomic<int64_t> running_{0};
+  MemoryPool pool_;
+  ParserTurn::Slots parsers_{kMostParsers};
   Engine engine_;
   HttpServer http_;  // last: it stops first
 };
@@ -171,7 +206,7 @@ HttpHandlers Server::Implementation::handlers() {
 std::optional<HttpResponse> Server::Implementation::check(const HttpRequest& request) const {
   if (const auto refusal = hosts_.refusal(request))
     return error_response(403, *refusal, kType400, "", "host_not_allowed");
-  const bool completions = request.path == kCompletions;
+  const bool completions = request.path == kCompletions || request.path == kChats;
   const bool open = request.path == "/" || request.path == "/health";
   if (std::ranges::find(kPaths, request.path) == std::end(kPaths))
     return error_response(404, "there is no " + quote(request.path) + " here", kType400, "",
@@ -205,8 +240,10 @@ std::optional<HttpResponse> Server::Implementation::check(const HttpRequest& req
 }
 
 void Server::Implementation::answer(HttpRequest& request, HttpExchange& exchange) {
-  if (request.path == kCompletions)
+  if (request.path == kCompletions || request.path == kChats)
     answer_completion(request, exchange);
+  else if (request.path == "/openapi.json")
+    exchange.send({200, kJson, api_description(options_.limits)});
   else if (request.path == "/health")
     exchange.send(draining_ ? HttpResponse{503, kJson, "{\"status\": \"draining\"}\n"}
                             : HttpResponse{200, kJson, "{\"status\": \"ok\"}\n"});
@@ -228,9 +265,8 @@ HttpResponse Server::Implementation::models() const {
   return {200, kJson, ordered_json{{"object", "list"}, {"data", {model}}}.dump() + "\n"};
 }
 
-std::vector<std::vector<int64_t>> Server::Implementation::tokens_of(
+std::vector<std::vector<int64_t>> Server::Implementation::prompt_tokens(
     const std::vector<PromptText>& prompts) const {
-  const int64_t vocabulary = model_->config().vocab_size;
   std::vector<std::vector<int64_t>> all;
   for (const PromptText& prompt : prompts) {
     std::vector<int64_t> tokens;
@@ -242,21 +278,43 @@ std::vector<std::vector<int64_t>> Server::Implementation::tokens_of(
     } else {
       tokens = std::get<std::vector<int64_t>>(prompt);
     }
-    if (tokens.empty())
-      throw RequestError("the prompt has no tokens, expected at least one", "prompt");
-    if (static_cast<int64_t>(tokens.size()) > options_.limits.prompt_tokens)
-      throw RequestError("the prompt has " + std::to_string(tokens.size()) +
-                             " tokens, expected at most " +
-                             std::to_string(options_.limits.prompt_tokens),
-                         "prompt", "context_length_exceeded");
-    for (const int64_t token : tokens)
-      if (token < 0 || token >= vocabulary)
-        throw RequestError("the prompt has token " + std::to_string(token) + ", expected 0 to " +
-                               std::to_string(vocabulary - 1),
-                           "prompt");
+    check_prompt(tokens, "prompt");
     all.push_back(std::move(tokens));
   }
   return all;
+}
+
+// The template writes the tokens that begin and end messages by their names.
+std::vector<std::vector<int64_t>> Server::Implementation::chat_tokens(
+    const std::vector<chat::Message>& messages) const {
+  if (!options_.chat.chat_template)
+    throw RequestError(options_.chat.problem, "messages", "no_chat_template");
+  std::string text;
+  try {
+    text = options_.chat.chat_template->render(messages);
+  } catch (const chat::TemplateError& error) {
+    throw RequestError(std::string("chat template: ") + error.what(), "messages", "chat_template");
+  }
+  const std::vector<int32_t> ids = tokenizer_->encode_with_special(text);
+  std::vector<int64_t> tokens(ids.begin(), ids.end());
+  check_prompt(tokens, "messages");
+  return {std::move(tokens)};
+}
+
+void Server::Implementation::check_prompt(const std::vector<int64_t>& tokens,
+                                          const char* field) const {
+  const int64_t vocabulary = model_->config().vocab_size;
+  if (tokens.empty()) throw RequestError("the prompt has no tokens, expected at least one", field);
+  if (static_cast<int64_t>(tokens.size()) > options_.limits.prompt_tokens)
+    throw RequestError("the prompt has " + std::to_string(tokens.size()) +
+                           " tokens, expected at most " +
+                           std::to_string(options_.limits.prompt_tokens),
+                       field, "context_length_exceeded");
+  for (const int64_t token : tokens)
+    if (token < 0 || token >= vocabulary)
+      throw RequestError("the prompt has token " + std::to_string(token) + ", expected 0 to " +
+                             std::to_string(vocabulary - 1),
+                         field);
 }
 
 void Server::Implementation::check_request(const CompletionRequest& request,
@@ -288,34 +346,76 @@ void Server::Implementation::answer_completion(HttpRequest& request, HttpExchang
     return;
   }
   try {
-    CompletionRequest parsed = parse_completion_request(request.body, options_.limits);
-    request.body = {};
-    if (parsed.model && *parsed.model != options_.model_name) {
-      exchange.send(error_response(
-          404,
-          "there is no model " + quote(*parsed.model) + " here but " + quote(options_.model_name),
-          kType400, "model", "model_not_found"));
-      return;
-    }
-    auto prompts = tokens_of(parsed.prompts);
-    check_request(parsed, prompts);
-    Completion completion(std::move(parsed), std::move(prompts), *tokenizer_, names_);
     const auto deadline = request.first_byte + std::chrono::seconds(options_.max_seconds);
-    if (!engine_.submit(completion.generations(stop_tokens_, deadline))) {
-      HttpResponse response = error_response(429, "too many requests wait already, try again",
-                                             "rate_limit_error", "", "queue_full");
-      response.headers.emplace_back("Retry-After", "1");
-      exchange.send(response);
-      return;
-    }
-    const CompletionHead head{random_id(), options_.model_name, std::time(nullptr)};
+    PreparedRequest prepared = prepare(request, exchange, deadline);
+    MemoryPool::Share share = pool_.take(request_bytes(prepared));
+    Completion completion(std::move(prepared.completion), std::move(prepared.prompts), *tokenizer_,
+                          names_);
+    if (!share || !engine_.submit(completion.generations(stop_tokens_, deadline)))
+      throw HttpProblem(429,
+                        share ? "too many requests wait already, try again"
+                              : "the requests under way take all the memory they may, try again",
+                        "rate_limit_error", "", share ? "queue_full" : "memory_full");
+    const CompletionHead head{random_id(request.path == kChats ? "chatcmpl" : "cmpl"),
+                              options_.model_name, std::time(nullptr)};
     if (completion.request().stream)
       answer_stream(completion, head, visit, exchange);
     else
       answer_whole(completion, head, visit, exchange);
+  } catch (const HttpProblem& problem) {
+    HttpResponse response =
+        error_response(problem.status, problem.what(), problem.type, problem.param, problem.code);
+    if (problem.status == 429 || problem.status == 503)
+      response.headers.emplace_back("Retry-After", "1");
+    exchange.send(response);
   } catch (const RequestError& error) {
     exchange.send(error_response(400, error.what(), kType400, error.param, error.code));
   }
+}
+
+// The body as tokens. Large ones wait for their turn.
+Server::Implementation::PreparedRequest Server::Implementation::prepare(
+    HttpRequest& request, const HttpExchange& exchange, Clock::time_point deadline) {
+  std::optional<ParserTurn> turn;
+  if (request.body.size() > kSmallRequest) {
+    turn.emplace(parsers_, deadline, [&] {
+      return exchange.server_stops() || exchange.peer() == HttpSocket::Peer::kGone;
+    });
+    if (!turn->held())
+      throw HttpProblem(503, "the server was too busy to read this request", "overloaded_error", "",
+                        "busy");
+  }
+  PreparedRequest prepared;
+  std::vector<chat::Message> messages;
+  if (request.path == kChats) {
+    ChatRequest chat = parse_chat_request(request.body, options_.limits);
+    prepared.completion = std::move(chat.completion);
+    messages = std::move(chat.messages);
+  } else {
+    prepared.completion = parse_completion_request(request.body, options_.limits);
+  }
+  request.body = {};
+  const CompletionRequest& completion = prepared.completion;
+  if (completion.model && *completion.model != options_.model_name)
+    throw HttpProblem(
+        404,
+        "there is no model " + quote(*completion.model) + " here but " + quote(options_.model_name),
+        kType400, "model", "model_not_found");
+  prepared.prompts = completion.chat ? chat_tokens(messages) : prompt_tokens(completion.prompts);
+  check_request(completion, prepared.prompts);
+  return prepared;
+}
+
+// What a request takes until it is answered: its texts, tokens twice, and its answer as tokens and as text.
+int64_t Server::Implementation::request_bytes(const PreparedRequest& prepared) {
+  int64_t bytes = 4096;
+  for (const PromptText& prompt : prepared.completion.prompts)
+    if (const auto* text = std::get_if<std::string>(&prompt))
+      bytes += static_cast<int64_t>(text->size()) * (1 + prepared.completion.echo);
+  for (const std::vector<int64_t>& prompt : prepared.prompts)
+    bytes += static_cast<int64_t>(prompt.size()) * 16 +
+             2 * answer_bytes(prepared.completion, static_cast<int64_t>(prompt.size()));
+  return bytes;
 }
 
 void Server::Implementation::answer_whole(Completion& completion, const CompletionHead& head,
@@ -361,8 +461,28 @@ void Server::Implementation::answer_stream(Completion& completion, const Complet
     if (!exchange.write(stream_event(head, completion.request(), *model_, event))) return;
   }
   std::string last;
-  if (completion.request().include_usage) last = stream_usage(head, completion.usage());
+  if (completion.request().include_usage)
+    last = stream_usage(head, completion.request(), completion.usage());
   if (exchange.write(last + "data: [DONE]\n\n")) exchange.end();
+}
+
+ServerMemory memory_bound(const runtime::Model& model, const ServerOptions& options) {
+  const ModelConfig& config = model.config();
+  const auto state = static_cast<int64_t>(model.new_state().bytes());
+  const int64_t tokens = std::max<int64_t>(options.engine.most_rows, options.engine.prompt_tokens);
+  ServerMemory memory;
+  memory.weights =
+      static_cast<int64_t>(model.bytes_per_token()) + config.vocab_size * config.hidden_size * 4;
+  memory.states = most_states(options.engine) * state;
+  memory.cache = static_cast<int64_t>(options.engine.cache_bytes);
+  memory.requests = options.request_bytes;
+  constexpr int64_t kThread = 1 << 20;  // of a connection: its stack and what it reads
+  memory.buffers =
+      options.max_connections * (kThread + options.max_body_bytes +
+                                 static_cast<int64_t>(kSmallRequest) * kParsedBytesPerByte) +
+      kMostParsers * options.max_body_bytes * kParsedBytesPerByte +
+      tokens * 4 * (config.vocab_size + 32 * config.hidden_size);
+  return memory;
 }
 
 Server::Server(std::shared_ptr<const runtime::Model> model,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "chat/chat_template.h"
 #include "serve/completion_request.h"
 #include "serve/engine.h"
 #include "text/tokenizer.h"
@@ -18,11 +19,24 @@ struct ServerOptions {
   std::vector<std::string> allowed_hosts;  // names that it answers to (host_check.h)
   int64_t max_body_bytes = 1 << 20;
   int64_t max_connections = 128;
-  int64_t max_seconds = 600;     // of one request, waiting included
-  int64_t receive_seconds = 30;  // for a request to arrive
+  int64_t max_seconds = 600;                 // of one request, waiting included
+  int64_t receive_seconds = 30;              // for a request to arrive
+  int64_t request_bytes = int64_t{1} << 30;  // memory of all requests and answers under way
   RequestLimits limits;
   EngineOptions engine;
+  chat::ChatSettings chat;
 };
+
+/// What a server takes at most, in bytes.
+struct ServerMemory {
+  int64_t weights = 0;   // mapped from their file
+  int64_t states = 0;    // of sequences that are decoded, put aside or taken in
+  int64_t cache = 0;     // of prompts
+  int64_t requests = 0;  // with their answers
+  int64_t buffers = 0;   // of connections, of requests being parsed, and of the model's activations
+  int64_t all() const { return weights + states + cache + requests + buffers; }
+};
+ServerMemory memory_bound(const runtime::Model& model, const ServerOptions& options);
 
 class Server {
  public:
@@ -50,7 +64,8 @@ std::string playground_page();
 /// documents, its eos, because there must be something to go on from.
 std::optional<int32_t> first_token(const Tokenizer& tokenizer, bool bos, bool empty);
 
-/// Tokens that end a text: the model's and the tokenizer's.
-std::vector<int64_t> end_tokens(const ModelConfig& config, const Tokenizer& tokenizer);
+/// Tokens that end a text: the model's, the tokenizer's and those that its files name for conversations.
+std::vector<int64_t> end_tokens(const ModelConfig& config, const Tokenizer& tokenizer,
+                                const chat::ChatSettings& chat = {});
 
 }  // namespace dp::serve

@@ -214,7 +214,7 @@ Run add_bench_decode(CLI::App& app) {
                  "config.json or preset to save, load and start from")
       ->capture_default_str();
   app.add_option("--seconds", options->seconds, "time to spend per dtype")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(finite_range(0.0, 3600.0))
       ->capture_default_str();
   app.add_option("--prompt-tokens", options->prompt_tokens, "length of the prompt; 0: none")
       ->check(CLI::Range(0, 1 << 20))

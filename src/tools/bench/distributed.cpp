@@ -182,7 +182,7 @@ Run add_bench_distributed(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   app.add_option("--seconds", options->seconds, "time to spend per number of ranks")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(finite_range(0.0, 3600.0))
       ->capture_default_str();
   app.add_option("--rounds", options->rounds, "turns that this time is spent in")
       ->check(CLI::Range(1, 1000))

@@ -318,7 +318,7 @@ Run add_bench_op(CLI::App& app) {
   app.add_option("--seconds", options->seconds,
                  "time to spend per shape; the best of its rounds is reported")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(finite_range(0.0, 3600.0))
       ->capture_default_str();
   app.add_option("--peer", options->peer,
                  "also time PyTorch programs of the same recurrence, in Python")

@@ -121,7 +121,7 @@ Run add_bench_rivals(CLI::App& app) {
       ->check(positive)
       ->capture_default_str();
   app.add_option("--seconds", options->seconds, "time to spend")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(finite_range(0.0, 3600.0))
       ->capture_default_str();
   options->json.add_to(app);
   options->threads.add_to(app);

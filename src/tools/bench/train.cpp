@@ -156,7 +156,7 @@ Run add_bench_train(CLI::App& app) {
                  "tokens per sequence (default: 128 with --model, 512 with --matched)")
       ->check(CLI::Range(1, 1 << 24));
   app.add_option("--seconds", options->seconds, "time to spend per model")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(finite_range(0.0, 3600.0))
       ->capture_default_str();
   app.add_option("--peer", options->peer, "also time the same step of PyTorch models, in Python")
       ->type_name("torch")
