@@ -1,4 +1,4 @@
-// What the files of this folder share: the commands and the options that several of them have.
+// The commands, and options that several of them have.
 #pragma once
 #include <CLI/App.hpp>
 #include <functional>

@@ -19,7 +19,7 @@ struct TextEvalOptions {
   TokenizerOption tokenizer;
 
   void add_to(CLI::App& app);
-  /// Whether anything asks for it that only language models have.
+  /// Whether an option was given that applies to language models only.
   bool any() const { return !data.empty() || !choices.empty() || !last_word.empty(); }
 };
 

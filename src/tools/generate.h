@@ -1,4 +1,4 @@
-// What generate does with a session, be it of the runtime or, for models that only the lab knows, of nn.
+// Generation with a session, of the runtime or, for models that only the lab runs, of nn.
 #pragma once
 #include <cstdio>
 #include <filesystem>

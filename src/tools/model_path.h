@@ -7,7 +7,7 @@
 
 namespace dp::cli {
 
-/// Where the shipped configurations are.
+/// The directory of the shipped configurations.
 std::filesystem::path presets_folder();
 
 /// A directory or file if there is one, else the preset of that name ("340m_n1"). Throws InputError

@@ -1,4 +1,4 @@
-// What the programs dp and dp-lab share: a command line is parsed, one command runs, output is flushed.
+// The main function of the programs dp and dp-lab: parse a command line, run one command, flush the output.
 #pragma once
 #include <CLI/App.hpp>
 #include <span>

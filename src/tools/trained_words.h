@@ -1,4 +1,4 @@
-// What predict and verify need libtorch for: runs of dp train, and models that only nn can run.
+// The part of predict and verify that needs libtorch: runs of dp train, and models that only nn can run.
 #pragma once
 #include <filesystem>
 #include <memory>

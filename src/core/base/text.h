@@ -9,7 +9,7 @@ namespace dp {
 /// 'text' for an error message: control characters become '?', and a long text is cut short.
 std::string quote(std::string_view text);
 
-/// As a POSIX shell reads it back: it's -> 'it'\''s'; harmless words stay as they are.
+/// Quoted for a POSIX shell: it's -> 'it'\''s'; words without special characters stay as they are.
 std::string shell_quote(std::string_view word);
 
 /// How many letters must be inserted, removed, replaced or swapped with their neighbour to turn a

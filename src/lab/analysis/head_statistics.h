@@ -17,7 +17,7 @@ class HeadStatistics {
   /// elements [R] int64, k [R,F,K], beta [R,F], gate [R]
   void add(const at::Tensor& elements, const at::Tensor& k, const at::Tensor& beta,
            const at::Tensor& gate);
-  /// Of each element, [E] int64.
+  /// Occurrences of each element, [E] int64.
   const at::Tensor& counts() const { return counts_; }
   /// Everything but layer, head and scores. Every element must have occurred.
   Head finish(bool exact) const;

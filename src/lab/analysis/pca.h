@@ -27,7 +27,7 @@ class Moments {
   void add(const at::Tensor& samples);  // [...,K]
   void add(const Moments& other);
 
-  /// Of the covariance, or, uncentred, of the mean of x x^T, where directions that all samples share
+  /// Components of the covariance or, uncentred, of the mean of x x^T, where directions that all samples share
   /// count too. Needs at least one sample.
   Pca pca(bool centred) const;
 

@@ -1,4 +1,4 @@
-// What a trained layer does to its state at each token, and the eigenvalues of that.
+// The matrix that a trained layer applies to its state at each token, and its eigenvalues.
 // B sequences, T tokens, N factors per token, H heads, K key width; R rows of F factors each.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ struct Factors {
   at::Tensor log_gate;  // [B,T,H], <= 0; zeros without a forget gate
 };
 
-/// Of layer `layer` when tokens [B,T] pass through the model. Throws InputError if the layer is not a
+/// The factors of a layer when the model reads tokens [B,T]. Throws InputError if the layer is not a
 /// DeltaProduct layer.
 Factors layer_factors(const LanguageModel& model, int64_t layer, const at::Tensor& tokens);
 

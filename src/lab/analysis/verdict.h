@@ -1,4 +1,4 @@
-// What a head's numbers mean, in words, by the paper's two questions about S4: are all factors
+// A head's numbers in words, by the paper's two questions about S4: are all factors
 // reflections, and do the keys lie in three dimensions?
 #pragma once
 #include <cstdint>

@@ -38,7 +38,7 @@ class Liveness {
 
   /// The main thread begins another collective: who has begun the fewest is who keeps the others waiting.
   void count_call() { ++calls_; }
-  /// Whether somebody has said that a rank is gone.
+  /// Whether any rank has reported another as lost.
   bool has_verdict();
   /// After a collective has failed with this error: waits a few seconds for somebody's silence, and says who is gone.
   std::string verdict_on(const std::string& error);

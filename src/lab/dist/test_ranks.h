@@ -26,7 +26,7 @@ inline uint16_t free_test_port() {
   return ntohs(address.sin_port);
 }
 
-/// What each rank's work ended with: "done", or the text of its exception.
+/// Returns for each rank "done" or the text of its exception.
 inline std::vector<std::string> run_ranks(
     int size, const std::function<void(World&)>& work,
     const std::function<std::string(int)>& program = [](int) { return "a"; }, Ranks ranks = {},

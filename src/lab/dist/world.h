@@ -34,14 +34,15 @@ class World {
   int rank() const;
   int size() const;
 
-  /// Under a name that is used once: the text of every rank, by rank. All have read them when rank 0 has them.
+  /// Exchanges a text: returns those of all ranks, by rank. `name` must not be used twice. When rank 0 returns, all ranks have read
+  /// them.
   std::vector<std::string> all_texts(const std::string& name, const std::string& text);
   /// The sums over all ranks, added up by rank.
   std::vector<double> sum(const std::vector<double>& values);
   bool any(bool value);
   void barrier();
 
-  /// Something under way; the tensors are not to be touched before wait() has returned.
+  /// A transfer in progress; its tensors must not be touched before wait() returns.
   class Pending {
    public:
     Pending() = default;
@@ -60,7 +61,7 @@ class World {
 
   /// This rank ends for a reason of its own; the others will name it.
   void leave(const std::string& reason);
-  /// Of tensors, by this rank, so far.
+  /// Bytes of tensors that this rank has sent so far.
   int64_t bytes_sent() const;
 
  private:

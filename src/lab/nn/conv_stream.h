@@ -1,4 +1,4 @@
-// A projection of the tokens, convolved over time: what queries, keys and values are made by.
+// Queries, keys or values: a projection of the tokens, convolved over time.
 #pragma once
 #include <string>
 
@@ -24,7 +24,7 @@ class ConvStream {
   at::Tensor project(const at::Tensor& x) const;
 
   bool has_conv() const { return width_ > 0; }
-  /// Of the state's part.
+  /// Shape of the state's part `history`, for one sequence.
   std::vector<int64_t> history_shape() const { return {width_, channels_}; }
   void list_projection(const std::string& name, NamedParameters& list);
   void list_conv(const std::string& name, NamedParameters& list);
@@ -35,7 +35,7 @@ class ConvStream {
   Parameter projection_, weight_, bias_;
 };
 
-/// silu(conv(x)) as ConvStream has it, of x itself.
+/// silu(conv(x)) without the projection; otherwise as ConvStream::forward.
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                     const std::string& history, int64_t head_size, const MixerContext& context);
 

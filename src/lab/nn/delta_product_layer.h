@@ -7,7 +7,7 @@
 
 namespace dp {
 
-/// What a layer gives to its recurrence, per value head: a key head that serves several of these is repeated.
+/// Inputs of a layer's recurrence, per value head: a key head that serves several value heads is repeated.
 struct RecurrenceInputs {
   at::Tensor q;                        // [B,T,Hv,K]
   at::Tensor k;                        // [B,T,N,Hv,K], of about unit length
@@ -26,7 +26,7 @@ class DeltaProductLayer final : public TokenMixer {
   explicit DeltaProductLayer(const ModelConfig& config);
 
   at::Tensor forward(const at::Tensor& x, const MixerContext& context) const override;
-  /// Of the layer's input x [B,T,D], after its norm. Carries the convolutions' part of the state.
+  /// x [B,T,D] is the layer's input, after the norm. Reads and replaces the convolutions' part of the state.
   RecurrenceInputs recurrence_inputs(const at::Tensor& x, const MixerContext& context) const;
   StateShapes state_shapes() const override;
   int64_t recurrence_flops() const override;

@@ -12,7 +12,7 @@
 
 namespace dp {
 
-/// What the whole model carries from token to token: one state per layer.
+/// The model's state between tokens: one per layer.
 struct ModelState {
   std::vector<MixerState> layers;  // empty: nothing seen yet
 
@@ -46,7 +46,7 @@ class LanguageModel {
   int64_t recurrence_flops() const;               // of all layers, see TokenMixer
 
   const TokenMixer& mixer(int64_t layer) const;
-  /// Of a layer's residual stream [B,T,D], one of ForwardOptions::residuals: what its mixer is given.
+  /// The input of a layer's mixer: the norm of its residual stream [B,T,D], one of ForwardOptions::residuals.
   at::Tensor mixer_input(int64_t layer, const at::Tensor& residual) const;
 
   /// ids [B,T] int64 -> [B,T,D], the input of the head. Throws c10::ValueError for tokens outside the

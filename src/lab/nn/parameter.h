@@ -19,7 +19,7 @@ enum class Init {
   kZeros,            // biases
   kDecayRate,        // A_log: log of uniform in (0,16)
   kTimeStep,         // dt_bias: inverse softplus of a step, log-uniform in [0.001,0.1]
-  // Of rivals, by their own publications:
+  // As the rivals' own publications initialise them:
   kStateIndex,   // Mamba's A_log: log of 1 .. N along the last axis
   kDecayLogits,  // RWKV-7: evenly from -6 to -1 along the last axis
   kForgetBias,   // mLSTM and sLSTM: evenly from 3 to 6 over the heads (the first axis)

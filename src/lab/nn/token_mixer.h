@@ -1,4 +1,4 @@
-// What a block needs of the part that carries information from token to token.
+// The part of a block that carries information from token to token.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/util/Optional.h>
@@ -13,9 +13,8 @@
 
 namespace dp {
 
-/// What a mixer carries from one token to the next, by name; the first axis of each tensor is the
-/// sequence. Sessions copy, save and batch states without knowing the mixer. Empty: nothing seen
-/// yet.
+/// A mixer's state between tokens, by name; the first axis of each tensor is the sequence. Sessions copy, save and batch
+/// states without knowing the mixer. Empty before the first token.
 using MixerState = std::map<std::string, at::Tensor>;
 
 /// The shape of each part of a state, for one sequence. kPerToken: the axis has one entry per token seen.
@@ -42,16 +41,16 @@ class TokenMixer {
   virtual ~TokenMixer() = default;
   /// x [B,T,D] float32 -> [B,T,D]
   virtual at::Tensor forward(const at::Tensor& x, const MixerContext& context) const = 0;
-  /// Of a state after at least one token: the tensors' shapes without their first axis.
+  /// The state's shapes after at least one token, without the axis of sequences.
   virtual StateShapes state_shapes() const = 0;
-  /// Of carrying the state on and reading from it, beside the products with parameters; of one token.
+  /// Flops per token of updating and reading the state, without the products with parameters.
   virtual int64_t recurrence_flops() const = 0;
   /// Appends its parameters, with `prefix` before each name.
   virtual void list_parameters(const std::string& prefix, NamedParameters& list) = 0;
 };
 
 struct ModelConfig;
-/// The mixer that config.model_type names.
+/// The mixer of config.architecture.
 std::unique_ptr<TokenMixer> make_token_mixer(const ModelConfig& config);
 
 }  // namespace dp

@@ -20,7 +20,7 @@ namespace dp {
 
 using TensorVector = std::vector<at::Tensor>;
 
-/// Whether run() takes tensors like x: those that are computed in float32 on the CPU, and on the meta device all.
+/// Whether run() accepts tensors like x: CPU tensors that are computed in float32, and all meta tensors.
 inline bool has_kernel(const at::Tensor& x) {
   return x.is_meta() || (x.device().is_cpu() && compute_type(x) == at::kFloat);
 }

@@ -33,7 +33,7 @@ struct ExpectedShape {
 };
 bool matches(const at::Tensor& x, const ExpectedShape& expected);
 
-/// What a tensor's dtype must be beside that of the leading argument.
+/// Required dtype of a tensor, relative to that of the leading argument.
 enum class DtypeRule { kSame, kSameOrFloat32 };  // float32 only beside a 16-bit leading argument
 
 class ArgumentChecks {

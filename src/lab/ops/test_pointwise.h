@@ -1,4 +1,4 @@
-// What the tests of the operators around the recurrence share.
+// Helpers for tests of the operators around the recurrence.
 #pragma once
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

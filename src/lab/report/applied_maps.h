@@ -1,4 +1,4 @@
-// What the last layer of a compiled model does to its state at each token, read from its weights.
+// The matrix that the last layer of a compiled model applies to its state at each token, computed from its weights.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -12,7 +12,7 @@ namespace dp::report {
 int64_t read_metrics(const std::filesystem::path& file,
                      const std::function<void(const nlohmann::ordered_json&)>& row);
 
-/// What a page shows of them:
+/// The part of them that pages show:
 ///   steps, tokens, seconds  at the end of training so far
 ///   tokens_per_second       over the steps without an evaluation; 0: unknown
 ///   broken_lines

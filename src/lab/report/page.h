@@ -1,5 +1,5 @@
 // Self-contained HTML pages: a frame, the chart libraries, the scripts of web/ and one JSON value that they show.
-// What a page says and draws is decided in web/; web/README.md describes the JSON.
+// The words and charts of pages are in web/; web/README.md describes the JSON.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace dp::report {
 
-/// What pages are made of, embedded in the program.
+/// The files of web/, embedded in the program.
 struct WebFiles {
   std::string_view frame, style, script;
   std::string_view libraries;  // empty if npm could not install them

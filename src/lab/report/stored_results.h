@@ -11,7 +11,7 @@ namespace dp::report {
 /// run_data() has them (web/README.md, "Runs") with fewer points of their training curves. Throws InputError if there is none.
 nlohmann::ordered_json stored_results(std::span<const std::filesystem::path> folders, const std::string& commit);
 
-/// As text, a line for each run.
+/// As JSON text with a line for each run.
 std::string to_text(const nlohmann::ordered_json& results);
 
 /// Whether there are files of stored results below `folder`, in folders called results.

@@ -1,4 +1,4 @@
-// What a compiled model answers after each symbol of a word, beside the states of the automaton.
+// A compiled model's answers after each symbol of a word, beside the automaton's states.
 #pragma once
 #include <cstdint>
 #include <string>

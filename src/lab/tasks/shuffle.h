@@ -10,7 +10,7 @@ class Shuffle {
  public:
   /// 1 <= size <= 2^62.
   Shuffle(uint64_t size, uint64_t key);
-  /// Where the i-th is taken from; i < size.
+  /// The index before shuffling of the i-th element; i < size.
   uint64_t operator()(uint64_t i) const;
 
  private:

@@ -1,4 +1,4 @@
-// What every task is: batches of tokens and of the answers due at each.
+// A task: batches of tokens and of the answers expected at each.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/util/Optional.h>
@@ -62,13 +62,13 @@ class Task {
   /// Whether each sequence has one answer, at its end. Then lengths are measured one by one; otherwise
   /// the longest sequences tell of all shorter ones too, their beginnings.
   virtual bool asks_once() const { return false; }
-  /// Whether a model is judged by its loss: of text, where nobody is always right.
+  /// Whether models are measured by their loss, as on text, rather than by right answers.
   virtual bool judged_by_loss() const { return false; }
   /// How many sequences there are before they come again.
   virtual int64_t num_sequences(Split, int64_t /*length*/) const {
     return std::numeric_limits<int64_t>::max();
   }
-  /// What turns tokens into text: a file to keep with a model. Empty: none.
+  /// The tokenizer's file, to keep with a model; empty: none.
   virtual std::filesystem::path tokenizer_file() const { return {}; }
   /// The share of answers that guessing gets right.
   virtual double chance() const = 0;

@@ -17,7 +17,7 @@ namespace dp {
 using TaskOptions = std::variant<WordProblemOptions, ParityOptions, ModularArithmeticOptions,
                                  BracketsOptions, TextOptions>;
 
-/// Of every task, its default options.
+/// The default options of every task.
 const std::vector<TaskOptions>& all_tasks();
 
 std::string task_name(const TaskOptions& options);

@@ -5,7 +5,7 @@
 
 namespace dp {
 
-/// The mean over what is asked; predicted [B T].
+/// The mean over all answers that the batch asks for; predicted is [B T].
 LinearCrossEntropyOutput batch_loss(const LanguageModel& model, const Batch& batch,
                                  double label_smoothing = 0, bool recompute = false);
 

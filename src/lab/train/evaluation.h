@@ -1,4 +1,4 @@
-// How often a model is right, by position.
+// Accuracy and loss of a model on a task.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -11,24 +11,24 @@
 
 namespace dp {
 
-/// Of sequences of one length, what is known of all shorter ones too: their beginnings.
+/// Accuracy at each position. Sequences of one length also measure every shorter length, because models are causal.
 struct Accuracy {
   int64_t sequences = 0;
-  std::vector<double> by_position;  // share of right answers at each position that has one
-  std::vector<double> all_right;    // share of sequences right at this and all positions before
+  std::vector<double> by_position;  // share of right answers, at each position with a question
+  std::vector<double> all_right;    // share of sequences that are right up to and including this position
 
-  /// Of the first `positions` positions: right answers, and sequences with nothing but these.
+  /// Shares over the first `positions` positions: of right answers, and of sequences without a wrong one.
   double token_accuracy(int64_t positions) const;
   double sequence_accuracy(int64_t positions) const;
 };
 
-/// How a model does on sequences of one length.
+/// Results on sequences of one length.
 struct EvalReport {
   int64_t length = 0;
   double sequence_accuracy = 0, token_accuracy = 0;
-  /// 0: as good as guessing, 1: always right. Of tasks that ask once.
+  /// 0: as good as guessing, 1: always right. Only for tasks with one question per sequence.
   std::optional<double> scaled_accuracy = {};
-  /// In nats per answer. Of tasks that are judged by it, which have no sequence_accuracy.
+  /// In nats per answer. Only for tasks that are measured by it; these have no sequence_accuracy.
   std::optional<double> loss = {};
 };
 
@@ -36,15 +36,14 @@ struct EvaluationOptions {
   Split split = Split::kTest;
   uint64_t seed = 0;
   int64_t sequences = 512, batch_size = 64;
-  World* world =
-      nullptr;  // of several ranks each takes its share of the sequences, and all have the result
+  World* world = nullptr;  // each rank evaluates its share of the sequences; all get the result
 };
 
-/// Every sequence of a length must have its answers at the same positions.
+/// All sequences of one length must have their questions at the same positions.
 Accuracy evaluate(const LanguageModel& model, const Task& task, int64_t length,
                   const EvaluationOptions& options);
 
-/// At each of `lengths`, of a task that asks once: as many sequences of each.
+/// For tasks with one question per sequence: options.sequences sequences of each length.
 std::vector<EvalReport> evaluate_lengths(const LanguageModel& model, const Task& task,
                                          const std::vector<int64_t>& lengths,
                                          const EvaluationOptions& options);
@@ -57,22 +56,22 @@ struct ConstantAnswer {
 };
 ConstantAnswer best_constant_answer(const Task& task, const std::vector<int64_t>& lengths,
                                     const EvaluationOptions& options);
-/// At each of `lengths`, from what was found with sequences at least as long.
+/// Results at shorter lengths from an Accuracy on sequences at least as long.
 std::vector<EvalReport> reports_at(const Accuracy& accuracy, const std::vector<int64_t>& lengths);
 
-/// Loss and token accuracy at each of `lengths`, of a task that is judged by its loss: each from sequences of that
-/// length, or from all if there are fewer.
+/// For tasks that are measured by their loss: loss and token accuracy at each length, on options.sequences sequences of it or
+/// on all if there are fewer.
 std::vector<EvalReport> evaluate_losses(const LanguageModel& model, const Task& task,
                                         const std::vector<int64_t>& lengths,
                                         const EvaluationOptions& options);
 
-/// Lengths to test at if nobody says: the paper's.
+/// Lengths to evaluate at by default: the paper's.
 std::vector<int64_t> default_lengths(const Task& task);
 
-/// {"length", "sequence_accuracy", "token_accuracy", "scaled_accuracy", "loss", "perplexity"}, where there are.
+/// {"length", "sequence_accuracy", "token_accuracy", "scaled_accuracy", "loss", "perplexity"}; fields that do not apply are left out.
 nlohmann::ordered_json to_json(const EvalReport& report);
 
-/// Over all lengths; none where there are no scaled accuracies.
+/// The mean over all lengths; none without scaled accuracies.
 std::optional<double> mean_scaled_accuracy(const std::vector<EvalReport>& reports);
 
 }  // namespace dp

@@ -1,4 +1,4 @@
-// What a trainer asks of an optimiser, in one process or on several ranks.
+// The optimiser of a trainer, in one process or on several ranks.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -21,7 +21,7 @@ struct ParameterGroup {
   std::optional<double> weight_decay;  // none: the options'
 };
 
-/// What a checkpoint keeps of a parameter, beside the parameter.
+/// The optimiser's state of one parameter, as checkpoints keep it.
 struct ParameterState {
   at::Tensor exp_avg, exp_avg_sq;  // shaped like the parameter, float32
   int64_t steps = 0;               // that the parameter has taken

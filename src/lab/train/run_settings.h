@@ -12,7 +12,7 @@ namespace dp {
 /// set_defaults() was applied.
 Settings run_settings(RunConfig& run);
 
-/// What a run of the task in run.task starts from: the paper's shapes and recipes, at a size for two cores.
+/// Default settings for the task in run.task: the paper's shapes and recipes, at a size for two cores.
 void set_defaults(RunConfig& run);
 
 /// Throws InputError, which begins with `origin`, for a setting in `given` that the run's model does not have.

@@ -9,7 +9,7 @@ struct Schedule {
   double peak = 1e-3, minimum = 0;
   int64_t warmup_steps = 50, total_steps = 1000;
 
-  /// Of step `step`, from 0 on; the minimum beyond the last.
+  /// The learning rate of a step, counted from 0; beyond the last step, the minimum.
   double learning_rate(int64_t step) const;
 };
 

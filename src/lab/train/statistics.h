@@ -13,7 +13,7 @@ struct Interval {
 struct SeedStatistics {
   int64_t count = 0;
   double mean = 0;
-  /// Of two values or more: the sample's standard deviation, with n - 1, and Student's t interval of the mean.
+  /// The sample's standard deviation, with n - 1, and Student's t interval of the mean; both need two values.
   std::optional<double> deviation;
   std::optional<Interval> interval;
 };

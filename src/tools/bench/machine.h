@@ -1,4 +1,4 @@
-// What this machine can do, as a measure for what we do.
+// Limits of this machine, which benchmarks compare with.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace dp::cli {
 
 std::string cpu_name();
 
-/// What stands behind a figure that has a target.
+/// The word after a figure that has a target.
 inline const char* verdict(bool reached) { return reached ? "ok" : "missed"; }
 
 /// The best of several timings: on a shared machine noise only ever adds time.

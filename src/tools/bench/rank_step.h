@@ -18,23 +18,23 @@ struct RankTiming {
   int64_t bytes_sent = 0;  // by this rank, per step
 };
 
-/// Of this rank's share of the batch; alone without a world. Takes turns for about so many seconds.
+/// Times this rank's share of the batch, for about `seconds`; without a world, the whole batch.
 RankTiming time_rank(const TrainShape& shape, double seconds, World* world);
 
 nlohmann::ordered_json to_json(const RankTiming& timing);
 RankTiming parse_rank_timing(const nlohmann::ordered_json& json);
 
-/// What a step costs, by constants; docs/distributed.md derives it.
+/// A model of a step's cost; docs/distributed.md derives it.
 struct CostModel {
   double compute_ns = 0;  // per parameter and token, on one core
   double update_ns = 0;   // per parameter, on one core
   double sending_ns = 0;  // per byte, on one core: copies, sending, receiving, adding up
   double latency_ms = 0;
 
-  /// Of one process on `cores` cores, and of N ranks there.
+  /// From the times of one process and of N ranks on the same `cores` cores.
   static CostModel fit(const RankTiming& alone, const RankTiming& together, int cores);
-  /// Of N ranks with `cores` cores in all to compute with, and each a line of its own to the others. Of ranks on one
-  /// machine that is endless: there sending costs the cores alone.
+  /// N ranks with `cores` cores in all, each with its own network line; on one machine the line is infinitely fast, and
+  /// sending costs CPU time only.
   double step_ms(int ranks, double cores, double line_bytes_per_ms, double parameters,
                  double tokens) const;
   static double bytes_sent(int ranks, double parameters) {
