@@ -121,7 +121,7 @@ class Checkpoints {
   int64_t keep_;
 };
 
-double headline(const ordered_json& evaluation) {
+double primary_metric(const ordered_json& evaluation) {
   std::vector<EvalReport> reports;
   for (const ordered_json& row : evaluation) {
     EvalReport& report = reports.emplace_back();
@@ -131,7 +131,7 @@ double headline(const ordered_json& evaluation) {
     if (row.contains("scaled_accuracy"))
       report.scaled_accuracy = row.value("scaled_accuracy", -1.0);
   }
-  return headline(reports);
+  return primary_metric(reports);
 }
 
 // A line per step and evaluation. Lines beyond the checkpoint that a run goes on from are dropped: their
@@ -150,7 +150,7 @@ class Metrics {
       if (step > steps_done) continue;
       json["step"] = step;
       kept += (offset == 0 ? line : json.dump()) + "\n";
-      if (json.contains("evaluation")) best_ = std::max(best_, headline(json["evaluation"]));
+      if (json.contains("evaluation")) best_ = std::max(best_, primary_metric(json["evaluation"]));
     }
     write_file_atomically(path, kept);
     stream_.open(path, std::ios::app);
@@ -168,7 +168,7 @@ class Metrics {
  private:
   bool writes_;
   std::ofstream stream_;
-  double best_ = headline(std::vector<EvalReport>());
+  double best_ = primary_metric(std::vector<EvalReport>());
 };
 
 std::vector<EvalReport> evaluate_run(const RunConfig& config, const Trainer& trainer) {
@@ -227,7 +227,7 @@ int64_t metrics_step_offset(const fs::path& file) {
   return 0;
 }
 
-double headline(const std::vector<EvalReport>& reports) {
+double primary_metric(const std::vector<EvalReport>& reports) {
   if (const std::optional<double> mean = mean_scaled_accuracy(reports)) return *mean;
   const auto longest = std::ranges::max_element(reports, {}, &EvalReport::length);
   if (longest == reports.end()) return -std::numeric_limits<double>::infinity();
@@ -277,15 +277,15 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
     for (const EvalReport& evaluation : report.evaluation)
       line["evaluation"].push_back(to_json(evaluation));
     metrics.write(line);
-    if (!report.evaluation.empty() && headline(report.evaluation) >= best) {
-      best = headline(report.evaluation);
+    if (!report.evaluation.empty() && primary_metric(report.evaluation) >= best) {
+      best = primary_metric(report.evaluation);
       if (writes)
         replace_directory(directory / "best", [&](const fs::path& folder) {
           save_model(trainer.model(), folder);
           write_companions(trainer.task(), settings, folder);
         });
     }
-    const bool reached = config.stop_at > 0 && headline(report.evaluation) >= config.stop_at;
+    const bool reached = config.stop_at > 0 && primary_metric(report.evaluation) >= config.stop_at;
     bool go_on = !watch || watch(report);
     if (world) go_on = !world->any(!go_on);
     if (reached || !go_on || last ||

@@ -23,7 +23,7 @@ struct RunConfig {
       eval_lengths;          // empty: the training length; sequences of the split kValidation
   int64_t eval_every = 100;  // steps
   int64_t eval_sequences = 128;
-  double stop_at = 0;              // what headline() says; 0: never
+  double stop_at = 0;              // what primary_metric() says; 0: never
   int64_t checkpoint_every = 200;  // steps
   int64_t keep_checkpoints = 2;
 };
@@ -37,9 +37,9 @@ RunConfig read_run_config(const std::filesystem::path& directory);
 /// Throws InputError for options that the task does not have, and for lengths that are too short for it.
 std::shared_ptr<const Task> make_task(const RunConfig& config);
 
-/// What a run is judged by, the more the better: the mean scaled accuracy of a task that asks once, otherwise at the
+/// The number that decides which model is best, greater is better: the mean scaled accuracy of a task that asks once, otherwise at the
 /// longest length the sequence accuracy, or minus the loss where that is what counts; minus infinity of nothing.
-double headline(const std::vector<EvalReport>& reports);
+double primary_metric(const std::vector<EvalReport>& reports);
 
 /// What to add to the steps in this metrics.jsonl: older versions counted from 0, this one counts from 1 as the console does.
 int64_t metrics_step_offset(const std::filesystem::path& file);

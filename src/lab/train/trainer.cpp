@@ -123,7 +123,7 @@ Trainer::Trainer(const ModelConfig& config, std::shared_ptr<const Task> task,
                               world_->size(), " ranks, expected a sequence for each"));
   optimiser_ = make_optimiser(parameter_groups(model_, options_.optimiser.weight_decay),
                               options_.optimiser, world_);
-  batches_ = std::make_unique<Prefetcher>(task_, Split::kTrain,
+  batches_ = std::make_unique<BatchPrefetcher>(task_, Split::kTrain,
                                           static_cast<uint64_t>(options_.seed), 2,
                                           world_ ? Share{world_->rank(), world_->size()} : Share{});
   progress_.length = first_length();

@@ -7,7 +7,7 @@
 
 #include "dist/world.h"
 #include "nn/language_model.h"
-#include "tasks/prefetcher.h"
+#include "tasks/batch_prefetcher.h"
 #include "train/optimiser.h"
 #include "train/schedule.h"
 
@@ -105,7 +105,7 @@ class Trainer {
   World* world_;  // null: alone
   LanguageModel model_;
   std::unique_ptr<Optimiser> optimiser_;
-  std::unique_ptr<Prefetcher> batches_;  // made while the step before is computed
+  std::unique_ptr<BatchPrefetcher> batches_;  // made while the step before is computed
   TrainerProgress progress_;
 };
 

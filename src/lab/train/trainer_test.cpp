@@ -125,11 +125,11 @@ TEST(Trainer, LearnsParity) {
     EXPECT_DOUBLE_EQ(*report.scaled_accuracy, 2 * report.token_accuracy - 1);
   }
   EXPECT_GT(*reports[0].scaled_accuracy, 0.9);
-  EXPECT_DOUBLE_EQ(headline(reports),
+  EXPECT_DOUBLE_EQ(primary_metric(reports),
                    (*reports[0].scaled_accuracy + *reports[1].scaled_accuracy) / 2);
-  EXPECT_EQ(headline({}), -std::numeric_limits<double>::infinity());
-  EXPECT_EQ(headline({{16, 0.25, 1}, {64, 0.5, 1}, {32, 0.75, 1}}), 0.5);
-  EXPECT_EQ(headline({{16, 0, 1, {}, 3.5}, {64, 0, 1, {}, 2.5}}), -2.5);
+  EXPECT_EQ(primary_metric({}), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(primary_metric({{16, 0.25, 1}, {64, 0.5, 1}, {32, 0.75, 1}}), 0.5);
+  EXPECT_EQ(primary_metric({{16, 0, 1, {}, 3.5}, {64, 0, 1, {}, 2.5}}), -2.5);
 }
 
 TEST(Evaluation, TheBestConstantAnswerIsTheMostFrequentOne) {

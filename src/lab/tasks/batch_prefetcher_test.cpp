@@ -1,4 +1,4 @@
-#include "tasks/prefetcher.h"
+#include "tasks/batch_prefetcher.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 namespace dp {
 namespace {
 
-TEST(Prefetcher, SameBatchesAsWithoutIt) {
+TEST(BatchPrefetcher, SameBatchesAsWithoutIt) {
   const auto task = std::make_shared<const WordProblem>(WordProblemOptions{.group = "S4"});
-  Prefetcher prefetcher(task, Split::kTrain, 7);
+  BatchPrefetcher prefetcher(task, Split::kTrain, 7);
   uint64_t index = 0;
   for (const int64_t length : {4, 8, 8, 16, 128}) {  // a curriculum
     for (int i = 0; i < 10; ++i, ++index) {
@@ -25,7 +25,7 @@ TEST(Prefetcher, SameBatchesAsWithoutIt) {
 }
 
 // Ranks together see every row of a batch once.
-TEST(Prefetcher, SharesAreTheRowsOfTheWhole) {
+TEST(BatchPrefetcher, SharesAreTheRowsOfTheWhole) {
   const auto task = std::make_shared<const WordProblem>(WordProblemOptions{.group = "S4"});
   constexpr int64_t kRows = 7, kParts = 3;
   for (uint64_t index = 0; index < 3; ++index) {
@@ -33,14 +33,14 @@ TEST(Prefetcher, SharesAreTheRowsOfTheWhole) {
     std::vector<at::Tensor> parts;
     for (int64_t part = 0; part < kParts; ++part)
       parts.push_back(
-          Prefetcher(task, Split::kTrain, 7, 1, {part, kParts}).batch(index, kRows, 8).tokens);
+          BatchPrefetcher(task, Split::kTrain, 7, 1, {part, kParts}).batch(index, kRows, 8).tokens);
     EXPECT_TRUE(at::cat(parts).equal(whole.tokens));
   }
 }
 
-TEST(Prefetcher, PassesErrorsOn) {
+TEST(BatchPrefetcher, PassesErrorsOn) {
   const auto task = std::make_shared<const WordProblem>(WordProblemOptions{});
-  Prefetcher prefetcher(task, Split::kTest, 0);
+  BatchPrefetcher prefetcher(task, Split::kTest, 0);
   for (int i = 0; i < 3; ++i)  // the second time from the background
     EXPECT_THROW(prefetcher.batch(static_cast<uint64_t>(i), 2, 0), c10::ValueError);
   EXPECT_EQ(prefetcher.batch(0, 2, 5).tokens.sizes(), (std::vector<int64_t>{2, 6}));

@@ -1,10 +1,10 @@
-#include "tasks/prefetcher.h"
+#include "tasks/batch_prefetcher.h"
 
 #include <utility>
 
 namespace dp {
 
-Prefetcher::Prefetcher(std::shared_ptr<const Task> task, Split split, uint64_t seed, size_t depth,
+BatchPrefetcher::BatchPrefetcher(std::shared_ptr<const Task> task, Split split, uint64_t seed, size_t depth,
                        Share share)
     : batches_(
           [task = std::move(task), split, seed, share](const Request& r) {
@@ -18,7 +18,7 @@ Prefetcher::Prefetcher(std::shared_ptr<const Task> task, Split split, uint64_t s
           },
           depth) {}
 
-Batch Prefetcher::batch(uint64_t index, int64_t batch_size, const Difficulty& difficulty) {
+Batch BatchPrefetcher::batch(uint64_t index, int64_t batch_size, const Difficulty& difficulty) {
   return batches_.get({index, batch_size, difficulty});
 }
 

@@ -12,9 +12,9 @@ namespace dp {
 /// to stop and to go on takes nothing but the index, as without it. It is fast when each call asks for the
 /// next index with the same sizes; another batch_size or difficulty, as a curriculum has them, costs the
 /// making of one batch. With a share, only those rows of each batch are made. Its thread stops with it. For one caller at a time.
-class Prefetcher {
+class BatchPrefetcher {
  public:
-  Prefetcher(std::shared_ptr<const Task> task, Split split, uint64_t seed, size_t depth = 2,
+  BatchPrefetcher(std::shared_ptr<const Task> task, Split split, uint64_t seed, size_t depth = 2,
              Share share = {});
 
   Batch batch(uint64_t index, int64_t batch_size, const Difficulty& difficulty);
