@@ -131,7 +131,7 @@ def main():
             end = time.monotonic() + 20
             while files() > before and time.monotonic() < end:
                 time.sleep(0.1)
-            if files() > before or peak > most:
+            if files() > before or (peak > most and options.bounded):
                 raise attack.Broken(f"{files()} open files, {before} at the start; {peak} MB at the peak, {most} MB told")
             server.send_signal(signal.SIGTERM)
             if server.wait(30) != 0:

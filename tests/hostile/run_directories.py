@@ -99,7 +99,7 @@ def main():
             result = attack.run([options.dp, *command], root, seconds=120)
             if options.verbose:
                 print(number, how, command[0], result.code, result.stderr[-200:], flush=True)
-            attack.check(result, [how, *command], MOST_MB)
+            attack.check(result, [how, *command], MOST_MB if options.bounded else 1 << 40)
             results.append(result)
             same += result.code == 0
             named += result.code != 0
