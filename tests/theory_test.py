@@ -45,6 +45,13 @@ class Case(unittest.TestCase):
         for text in texts:
             self.assertIn(text, result.stderr)
 
+    def assert_lines_refused(self, result, *texts):
+        """A line on stderr for each line that predict could not read, and one for all of them."""
+        self.assertEqual(result.returncode, 2, result)
+        self.assertEqual(result.stderr.count("\n"), result.stdout.count("error\n") + 1, result)
+        for text in texts:
+            self.assertIn(text, result.stderr)
+
     def compile(self, *arguments, name="model"):
         out = self.folder / name
         result = dp("compile", *arguments, "--out", out)
@@ -75,13 +82,13 @@ class Groups(Case):
     def test_one_layer_with_the_fewest_factors(self):
         model, text = self.compile("group", "A5")
         self.assertIn("rotations of the icosahedron", text)
-        self.assertRegex(text, r"layers 1, n_h 2\b")
+        self.assertRegex(text, r"model: 1 layer, n_h = 2\b")
         self.check_products(model, ["(1 2 3)", "(1 2 3 4 5)", "(1 2)(3 4)", "(2 4 5)"], 5)
 
     def test_four_layers_over_generators(self):
         generators = "(1 2),(1 2 3 4 5)"
         model, text = self.compile("group", "S5", "--layers", 4, "--generators", generators)
-        self.assertRegex(text, r"layers 4, n_h 1\b")
+        self.assertRegex(text, r"model: 4 layers, n_h = 1\b")
         self.check_products(model, generators.split(","), 5)
 
     def test_is_an_ordinary_checkpoint(self):
@@ -108,7 +115,7 @@ class Groups(Case):
         self.assertFalse(out.exists())
         out.mkdir()
         (out / "thesis.tex").write_text("years of work")
-        self.assert_refused(dp("compile", "group", "S3", "--out", out), "exists already")
+        self.assert_refused(dp("compile", "group", "S3", "--out", out), "exists and is not a compiled model")
         self.assertEqual((out / "thesis.tex").read_text(), "years of work")
 
     def test_an_older_model_is_replaced_and_nothing_else(self):
@@ -133,6 +140,10 @@ class Languages(Case):
                                                     ("(0|1(01*0)*1)*", "01")]):
             model, _ = self.compile("regex", expression, name=str(i))
             self.check_language(model, expression, alphabet)
+        # Over its own characters and no others.
+        model, text = self.compile("regex", "c{2,3}", name="counted")
+        self.assertIn("1 symbol, 5 states\n  symbols: c\n", text)
+        self.assert_lines_refused(dp("predict", model, text="ca\n"), "'a' is not a symbol of c{2,3}, expected c")
         model, _ = self.compile("regex", ".*abc.*", "--alphabet", "abc", name="abc")
         self.check_language(model, ".*abc.*", "abc", longest=5)
 
@@ -151,7 +162,7 @@ class Languages(Case):
         self.assert_refused(dp("compile", "regex", "a(b", "--out", out), "position 4", "')'")
         self.assert_refused(dp("compile", "dfa", self.folder / "missing.json", "--out", out), "missing.json")
         model, _ = self.compile("regex", "(ab)*")
-        self.assert_refused(dp("predict", model, text="ab\nabc\n"), "line 2, column 3", "'c'")
+        self.assert_lines_refused(dp("predict", model, text="ab\nabc\n"), "line 2, column 3: 'c' is not a symbol of (ab)*, expected one of a  b")
         self.assert_refused(dp("predict", self.folder), "compiled.json")
 
 
@@ -167,11 +178,11 @@ class Prediction(Case):
             process.stdin.close()
             self.assertTrue(process.stdout.read().endswith("accept\n"))
 
-    def test_words_before_a_mistake_are_answered(self):
+    def test_a_mistake_does_not_keep_others_from_being_answered(self):
         model, _ = self.compile("count", 3)
-        result = dp("predict", model, text="..\n...\n.x\n.\n")
-        self.assert_refused(result, "line 3, column 2")
-        self.assertEqual(result.stdout, "1 2\n1 2 0\n")
+        result = dp("predict", model, text="..\n...\n.x\n.\ny\n")
+        self.assert_lines_refused(result, "line 3, column 2: 'x'", "line 5, column 1: 'y'", "2 of 5 lines")
+        self.assertEqual(result.stdout, "1 2\n1 2 0\nerror\n1\nerror\n")
 
     def test_trained_models(self):
         for kind in ("deltaproduct", "transformer"):  # by the runtime, and by nn
@@ -185,6 +196,17 @@ class Prediction(Case):
             result = dp("verify", run, "--words", "all:2", "--random", "none", "--long", 10)
             self.assertEqual(result.returncode, 1, result)
             self.assertIn("first error: position", result.stdout)
+            # What the words printed by predict come to, over all 36 of two symbols.
+            found = re.search(r"all words of 2 symbols: (\d+) of 36 \(.*\) words right, (\d+) of 108 ", result.stdout)
+            self.assertIsNotNone(found, result.stdout)
+            names = ["()", "(2 3)", "(1 2)", "(1 2 3)", "(1 3 2)", "(1 3)"]
+            exact, _ = self.compile("group", "S3", name="exact-" + kind)
+            words = [f"{x} {y}" for x in names for y in names]
+            split = lambda line: re.findall(r"\([^)]*\)|\?", line)
+            answers = [(split(a), split(b)) for a, b in zip(self.predict(run, words), self.predict(exact, words))]
+            after_symbols = sum(x == y for a, b in answers for x, y in zip(a, b))
+            self.assertIn(int(found.group(2)), (after_symbols, after_symbols + 36))  # after BOS all are right or none
+            self.assertIn(int(found.group(1)), (0, sum(a == b for a, b in answers)))
 
 
 class Verification(Case):
@@ -194,7 +216,7 @@ class Verification(Case):
         arguments = ("--words", "all:3", "--random", "5x100", "--long", 3000)
         result = dp("verify", model, *arguments, "--json", file)
         self.assertEqual(result.returncode, 0, result)
-        self.assertIn("all words of 3 symbols: 1000 words, 4000 positions right", result.stdout)
+        self.assertIn("all words of 3 symbols: all 1000 words right, all 4000 positions", result.stdout)
         self.assertIn("no error", result.stdout)
         found = json.loads(file.read_text())
         self.assertTrue(found["exact"])
@@ -208,6 +230,8 @@ class Verification(Case):
         result = dp("verify", model, *arguments)
         self.assertEqual(result.returncode, 1, result)
         self.assertIn("first error: position", result.stdout)
+        self.assertRegex(result.stdout, r"all words of 3 symbols: \d+ of 1000 \(\d+\.\d\d %\) words right, \d+ of 4000 ")
+        self.assertRegex(result.stdout, r"random words of 100 symbols: 0 of 5 \(0.00 %\) words right, \d+ of 505 ")
 
     def test_options_are_checked(self):
         model, _ = self.compile("count", 3)

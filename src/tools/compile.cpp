@@ -19,11 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kCompileExplanation =
-    "The paper proves what DeltaProduct can express; this command writes the proofs down as "
-    "weights. The result is an\n"
-    "ordinary checkpoint, exact on words of any length (dp verify says how long float32 lets it "
-    "be), for\n"
-    "dp predict, verify, eval, generate and convert.\n"
+    "The paper proves what DeltaProduct can express; this command turns its proofs into weights. "
+    "The result is an\n"
+    "ordinary checkpoint that gives exact answers for words of any length, as far as float32 "
+    "allows (dp verify\n"
+    "measures that). dp predict, verify, report, serve, eval, generate and convert take it.\n"
     "  ./dp compile group A5 --out models/a5            one layer, two reflections: the "
     "icosahedron\n"
     "  ./dp compile group S5 --layers 4 --generators '(1 2),(1 2 3 4 5)' --out models/s5\n"
@@ -33,6 +33,7 @@ constexpr const char* kCompileExplanation =
 
 struct CompileArguments {
   std::string what, generators, alphabet, out;
+  std::string recalled_alphabet = "ab";
   std::string dtype = "f32";
   int64_t number = 0;
   theory::CompileOptions options;
@@ -74,7 +75,7 @@ void save(const theory::Weights& weights, const theory::Compiled& compiled, cons
   if (fs::exists(target) && !theory::is_compiled(target) &&
       !(fs::is_directory(target) && fs::is_empty(target)))
     throw InputError(quote(target.string()) +
-                     " exists already and is no compiled model, expected a new directory");
+                     " exists and is not a compiled model, expected a new directory");
   const fs::path unfinished = make_unfinished_directory(target);
   std::error_code ignored;
   try {
@@ -97,6 +98,19 @@ void save(const theory::Weights& weights, const theory::Compiled& compiled, cons
   }
 }
 
+std::string counted(int64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// All of them, unless they would fill the screen.
+std::string joined_symbols(const std::vector<std::string>& alphabet) {
+  constexpr size_t kShown = 24;
+  std::string text;
+  for (size_t i = 0; i < std::min(alphabet.size(), kShown); ++i)
+    text += (i == 0 ? "" : "  ") + alphabet[i];
+  return alphabet.size() > kShown ? text + "  ..." : text;
+}
+
 int write(const theory::Compiled& compiled, const CompileArguments& arguments) {
   arguments.json.check();
   const theory::Weights weights = compiled.weights(arguments.dtype == "bf16");
@@ -105,16 +119,21 @@ int write(const theory::Compiled& compiled, const CompileArguments& arguments) {
 
   const Automaton& automaton = compiled.problem.automaton;
   const int64_t parameters = weights.parameters();
-  std::printf("%s: %d symbols, %d %s\n", compiled.problem.name.c_str(), automaton.num_symbols(),
-              automaton.num_states(),
-              compiled.problem.kind == theory::Problem::Kind::kGroup ? "elements" : "states");
-  std::printf("by %s\n", compiled.construction.theorem.c_str());
-  if (!compiled.construction.detail.empty())
-    std::printf("   %s\n", compiled.construction.detail.c_str());
-  std::printf("layers %ld, n_h %ld%s, heads %ld of %ld x %ld, width %ld, MLP %ld: %ld parameters\n",
-              config.num_hidden_layers, config.num_householder,
-              config.use_forget_gate ? ", gated" : "", config.num_heads, config.head_dim,
-              config.value_head_dim(), config.hidden_size, config.mlp_width(), parameters);
+  const bool group = compiled.problem.kind == theory::Problem::Kind::kGroup;
+  std::printf("%s: %s, %s\n", compiled.problem.name.c_str(),
+              counted(automaton.num_symbols(), "symbol").c_str(),
+              counted(automaton.num_states(), group ? "element" : "state").c_str());
+  std::printf("  symbols: %s\n", joined_symbols(automaton.alphabet).c_str());
+  if (group)
+    std::printf("  products: the newest element multiplies from the left, so after x y the answer is y x\n");
+  std::printf("  construction: %s%s%s\n", compiled.construction.theorem.c_str(),
+              compiled.construction.detail.empty() ? "" : "; ",
+              compiled.construction.detail.c_str());
+  std::printf("  model: %s, n_h = %ld%s, %s of %ld x %ld, width %ld, MLP %ld, %ld parameters\n",
+              counted(config.num_hidden_layers, "layer").c_str(), config.num_householder,
+              config.use_forget_gate ? ", gated" : "", counted(config.num_heads, "head").c_str(),
+              config.head_dim, config.value_head_dim(), config.hidden_size, config.mlp_width(),
+              parameters);
   std::printf("wrote %s\n", arguments.out.c_str());
   arguments.json.write({{"problem", compiled.problem.name},
                         {"theorem", compiled.construction.theorem},
@@ -144,7 +163,7 @@ theory::Compiled compile_count(const CompileArguments& a) {
   return theory::compile_counting(a.number, a.options);
 }
 theory::Compiled compile_recall(const CompileArguments& a) {
-  return theory::compile_recall(split_characters(a.alphabet), a.number, a.options);
+  return theory::compile_recall(split_characters(a.recalled_alphabet), a.number, a.options);
 }
 
 }  // namespace
@@ -174,17 +193,21 @@ Run add_compile(CLI::App& app) {
   };
   CLI::App* group = add("group", "the word problem of a group: the product of all elements so far",
                         compile_group);
-  group->add_option("group", arguments->what, "S5, A5, Z12, D6, S3xZ2, ...")->required();
-  group->add_option(
-      "--generators", arguments->generators,
-      "the elements that come up, separated by commas: '(1 2),(1 2 3)'; default: all");
+  group
+      ->add_option("group", arguments->what,
+                   "S5 (permutations), A5 (even ones), Z12 (cyclic), D6 (dihedral), or a product such as S3xZ2")
+      ->required();
+  group->add_option("--generators", arguments->generators,
+                    "the elements that words are made of, separated by commas: '(1 2),(1 2 3)' "
+                    "(default: all)");
   CLI::App* regex = add("regex", "the language of a regular expression", compile_regex);
   regex
       ->add_option("expression", arguments->what,
                    "ab  a|b  a*  a+  a?  a{2,5}  [a-c]  [^ab]  .  ()")
       ->required();
   regex->add_option("--alphabet", arguments->alphabet,
-                    "characters besides those of the expression");
+                    "further symbols besides the characters of the expression, which . and [^ab] "
+                    "stand for too");
   CLI::App* dfa = add("dfa", "the language of an automaton", compile_dfa);
   dfa->add_option(
          "file", arguments->what,
@@ -192,13 +215,14 @@ Run add_compile(CLI::App& app) {
          "\"transitions\": {state: {symbol: state}}}")
       ->type_name("FILE.json")
       ->required();
-  CLI::App* count = add("count", "how many symbols came, modulo a number", compile_count);
-  count->add_option("modulus", arguments->number, "from 2 to 64")->type_name("D")->required();
-  CLI::App* recall = add("recall", "the last symbols", compile_recall);
-  recall->add_option("symbols", arguments->number, "how many, from 2 to 64")
+  CLI::App* count = add("count", "the number of symbols so far, modulo D", compile_count);
+  count->add_option("modulus", arguments->number, "2 to 64")->type_name("D")->required();
+  CLI::App* recall = add("recall", "the last D symbols", compile_recall);
+  recall->add_option("symbols", arguments->number, "how many symbols to recall, from 2 to 64")
       ->type_name("D")
       ->required();
-  recall->add_option("--alphabet", arguments->alphabet = "ab", "its characters")
+  recall
+      ->add_option("--alphabet", arguments->recalled_alphabet, "the symbols, single characters")
       ->capture_default_str();
   return [arguments, chosen] { return write((*chosen)(*arguments), *arguments); };
 }

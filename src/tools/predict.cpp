@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -18,11 +17,22 @@ namespace dp::cli {
 namespace {
 
 constexpr const char* kPredictExplanation =
-    "Reads one word per line, symbols separated by spaces, or without spaces if all are single "
-    "characters. Prints a\n"
-    "line for each: the group element or state after every symbol, and for a language accept or "
-    "reject at the end;\n"
-    "of models trained on parity or arithmetic the answer.\n"
+    "Reads a word from each line: symbols separated by spaces, or written together if all of them "
+    "are single characters.\n"
+    "The symbols of a group are its elements, written as cycles such as () or (1 2 3), and for Z7 "
+    "the numbers 0 to 6;\n"
+    "those of a language are the characters of its alphabet. dp compile prints them, and a symbol "
+    "that does not exist is\n"
+    "answered with those that do.\n\n"
+    "Prints a line for each word: the group element or state after every symbol, and for a "
+    "language accept or reject at\n"
+    "the end. The newest element of a group multiplies from the left: after (1 2) (2 3) the "
+    "product is (2 3)(1 2), swap 1\n"
+    "and 2 first, then 2 and 3: (1 3 2). Models trained on parity or arithmetic print one answer "
+    "per line.\n\n"
+    "A line that cannot be read is reported by its number, has 'error' in place of an answer, and "
+    "makes the exit code 2;\n"
+    "the other lines are answered.\n"
     "  ./dp compile group S3 --out models/s3 && echo '(1 2) (2 3)' | ./dp predict models/s3\n"
     "  ./dp compile regex '(ab)*' --out models/ab && echo abab | ./dp predict models/ab";
 
@@ -64,32 +74,42 @@ struct Translation {
   std::function<std::string(const theory::Tokens& answers)> write;
 };
 
-// Words that arrive together are answered together. Those before a wrong one are answered, too.
+// Words that arrive together are answered together. A line that cannot be read does not keep the others from it.
 int predict_lines(theory::Answerer& model, const Translation& translation) {
   LineReader reader;
-  int64_t number = 0;
-  std::optional<InputError> refused;
+  int64_t number = 0, refused = 0;
   for (auto lines = reader.next(); !lines.empty(); lines = reader.next()) {
     std::vector<theory::Tokens> words;
-    try {
-      for (const std::string& line : lines)
+    std::vector<bool> readable;
+    for (const std::string& line : lines) {
+      try {
         words.push_back(translation.read(line, "line " + std::to_string(++number)));
-    } catch (const InputError& error) {
-      refused = error;
+        readable.push_back(true);
+      } catch (const InputError& error) {
+        std::fprintf(stderr, "dp: %s\n", error.what());
+        readable.push_back(false);
+        ++refused;
+      }
     }
-    for (const theory::Tokens& answers : model.answers(words))
-      std::printf("%s\n", translation.write(answers).c_str());
+    const std::vector<theory::Tokens> answers = model.answers(words);
+    auto answer = answers.begin();
+    for (const bool good : readable)
+      std::printf("%s\n", good ? translation.write(*answer++).c_str() : "error");
     std::fflush(stdout);
-    if (refused) throw *refused;
   }
+  if (refused > 0)
+    throw InputError(std::to_string(refused) + " of " + std::to_string(number) +
+                     (number == 1 ? " line" : " lines") + " could not be read, see above");
   return 0;
 }
 
 // Of a task that asks once: the answer after the last symbol.
 int predict_once(const Question& question, theory::Answerer& model) {
   std::map<char, int64_t> tokens;
+  std::string symbols;
   for (size_t token = 0; token + 1 < question.tokens.size(); ++token)
     tokens[question.tokens[token][0]] = static_cast<int64_t>(token);
+  for (const auto& [symbol, token] : tokens) symbols += std::string(symbols.empty() ? "" : " ") + symbol;
   const auto read = [&](const std::string& line, const std::string& origin) {
     theory::Tokens word;
     for (size_t i = 0; i < line.size(); ++i) {
@@ -97,7 +117,8 @@ int predict_once(const Question& question, theory::Answerer& model) {
       const auto found = tokens.find(line[i]);
       if (found == tokens.end())
         throw InputError(origin + ", column " + std::to_string(i + 1) + ": " +
-                         quote(line.substr(i, 1)) + " is no symbol of " + question.name);
+                         quote(line.substr(i, 1)) + " is not a symbol of " + question.name +
+                         ", expected one of " + symbols);
       word.push_back(found->second);
     }
     if (tokens.contains('=') && (word.empty() || word.back() != tokens['=']))

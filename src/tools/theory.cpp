@@ -50,7 +50,8 @@ Outcome check_model(const theory::Compiled& compiled, const TheoryOptions& optio
       theory::verify(*answerer, compiled.problem, options.words.options);
   Outcome outcome;
   outcome.right = !result.first_error;
-  outcome.positions = result.word_positions + result.random_positions + result.long_length;
+  outcome.positions =
+      result.all_words.right_positions + result.random_words.right_positions + result.long_length;
   const int64_t parameters = weights.parameters();
   outcome.text = std::to_string(config.num_hidden_layers) +
                  (config.num_hidden_layers == 1 ? " layer, " : " layers, ") +
@@ -62,8 +63,8 @@ Outcome check_model(const theory::Compiled& compiled, const TheoryOptions& optio
       {"num_householder", config.num_householder},
       {"width", config.hidden_size},
       {"parameters", parameters},
-      {"all_words", {{"length", result.words_length}, {"words", result.words}}},
-      {"random_words", result.random_words},
+      {"all_words", {{"length", result.words_length}, {"words", result.all_words.words}}},
+      {"random_words", result.random_words.words},
       {"long", {{"length", options.words.options.long_length}, {"right", result.long_length}}}};
   if (options.words.options.long_length > 0 &&
       result.long_length < options.words.options.long_length)

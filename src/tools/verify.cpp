@@ -19,9 +19,10 @@ namespace {
 
 constexpr const char* kVerifyExplanation =
     "Compares the model's answer after every symbol with the group's table or the automaton: on "
-    "all words of a\n"
-    "length (which contain all shorter ones), on random words, and on one long random word. Exits "
-    "with code 1 at an error.\n"
+    "all words of one\n"
+    "length (which begin with all the shorter ones), on random words, and on one long random word. A model that\n"
+    "is not exact is measured on all of them: how many words are right at every position, and how many positions.\n"
+    "Exit code 1 if any answer is wrong.\n"
     "  ./dp compile group A5 --out models/a5\n"
     "  ./dp verify models/a5 --words all:6 --random 1000x1000 --long 1000000";
 
@@ -48,6 +49,26 @@ std::string describe(const theory::WrongAnswer& error, const theory::Problem& pr
   return error.word.empty() ? text + " nothing" : text;
 }
 
+std::string describe(const theory::WordCount& count) {
+  const auto share = [](int64_t right, int64_t all) {
+    if (right == all) return "all " + std::to_string(all);
+    char text[96];
+    std::snprintf(text, sizeof text, "%ld of %ld (%.2f %%)", right, all,
+                  100 * static_cast<double>(right) / static_cast<double>(all));
+    return std::string(text);
+  };
+  return share(count.right_words, count.words) + " words right, " +
+         share(count.right_positions, count.positions) + " positions";
+}
+
+nlohmann::ordered_json count_json(int64_t length, const theory::WordCount& count) {
+  return {{"length", length},
+          {"words", count.words},
+          {"right_words", count.right_words},
+          {"positions", count.positions},
+          {"right_positions", count.right_positions}};
+}
+
 int verify(VerifyArguments& arguments) {
   arguments.words.parse();
   theory::VerifyOptions& options = arguments.words.options;
@@ -60,18 +81,18 @@ int verify(VerifyArguments& arguments) {
     std::string shown;
     options.progress = [&](const std::string& what, double share) {
       if (what != shown) progress.emplace(what, 1000), shown = what;
-      progress->update(static_cast<int64_t>(share * 1000), "no error so far");
+      progress->update(static_cast<int64_t>(share * 1000), "");
     };
     result = theory::verify(*model, problem, options);
   }
 
   std::printf("%s, weights in %s\n", problem.name.c_str(), model->config().dtype.c_str());
   if (options.all_words_up_to > 0)
-    std::printf("all words of %ld symbols: %ld words, %ld positions right\n", result.words_length,
-                result.words, result.word_positions);
+    std::printf("all words of %ld symbols: %s\n", result.words_length,
+                describe(result.all_words).c_str());
   if (options.random_words > 0)
-    std::printf("random words of %ld symbols: %ld words, %ld positions right\n",
-                options.random_length, result.random_words, result.random_positions);
+    std::printf("random words of %ld symbols: %s\n", options.random_length,
+                describe(result.random_words).c_str());
   if (options.long_length > 0)
     std::printf("one random word: the first %ld of %ld positions right\n", result.long_length,
                 options.long_length);
@@ -80,14 +101,8 @@ int verify(VerifyArguments& arguments) {
   nlohmann::ordered_json json = {
       {"problem", problem.name},
       {"dtype", model->config().dtype},
-      {"all_words",
-       {{"length", result.words_length},
-        {"words", result.words},
-        {"positions", result.word_positions}}},
-      {"random",
-       {{"length", options.random_length},
-        {"words", result.random_words},
-        {"positions", result.random_positions}}},
+      {"all_words", count_json(result.words_length, result.all_words)},
+      {"random", count_json(options.random_length, result.random_words)},
       {"long", {{"length", options.long_length}, {"right", result.long_length}}},
       {"exact", !result.first_error}};
   if (result.first_error) json["first_error"] = describe(*result.first_error, problem);

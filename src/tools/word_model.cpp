@@ -13,22 +13,26 @@ bool is_single_character(const std::string& text) {
   return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }) == 1;
 }
 
-std::string some_symbols(const theory::Problem& problem) {
-  std::string text;
-  const auto& alphabet = problem.automaton.alphabet;
-  for (size_t i = 0; i < std::min<size_t>(alphabet.size(), 4); ++i)
-    text += (i == 0 ? "" : ", ") + quote(alphabet[i]);
-  return alphabet.size() > 4 ? text + ", ..." : text;
-}
-
 }  // namespace
+
+std::string list_symbols(const theory::Problem& problem) {
+  constexpr size_t kShown = 12;
+  const auto& alphabet = problem.automaton.alphabet;
+  if (alphabet.size() == 1) return alphabet[0];
+  std::string text = alphabet.size() > kShown
+                         ? "one of " + std::to_string(alphabet.size()) + " symbols: "
+                         : "one of ";
+  for (size_t i = 0; i < std::min(alphabet.size(), kShown); ++i)
+    text += (i == 0 ? "" : "  ") + alphabet[i];
+  return alphabet.size() > kShown ? text + "  ..." : text;
+}
 
 theory::Problem find_problem(const std::filesystem::path& directory) {
   if (theory::is_compiled(directory)) return theory::load_problem(directory);
   if (!std::filesystem::exists(directory / "run.json"))
     throw InputError(
         quote(directory.string()) +
-        " has neither compiled.json nor run.json: expected a model of dp compile or dp train");
+        " has neither compiled.json nor run.json, expected a model made by dp compile or dp train");
   return trained_problem(directory);
 }
 
@@ -67,8 +71,8 @@ std::vector<int32_t> WordParser::parse(const std::string& line, const std::strin
     const auto found = numbers_.find(symbol);
     if (found == numbers_.end())
       throw InputError(origin + ", column " + std::to_string(i + 1) + ": " + quote(symbol) +
-                       " is no symbol of " + problem_.name + ", which reads " +
-                       some_symbols(problem_));
+                       " is not a symbol of " + problem_.name + ", expected " +
+                       list_symbols(problem_));
     word.push_back(found->second);
     i = end;
   }

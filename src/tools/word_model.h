@@ -18,6 +18,9 @@ theory::Problem find_problem(const std::filesystem::path& directory);
 std::unique_ptr<theory::Answerer> open_answerer(const std::filesystem::path& directory,
                                                 int threads);
 
+/// "one of a  b  c", with the first dozen of many: what a symbol of a word may be.
+std::string list_symbols(const theory::Problem& problem);
+
 /// Reads words: symbols are separated by spaces, except within parentheses; if all symbols are single characters,
 /// spaces may be left out.
 class WordParser {

@@ -1,6 +1,8 @@
 #include "theory/verify.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <random>
 
 #include "base/error.h"
@@ -16,9 +18,8 @@ class Comparison {
  public:
   Comparison(Answerer& model, const Problem& problem) : model_(model), problem_(problem) {}
 
-  /// Words of the same length, each after BOS. Returns how many positions were right before the first error, or
-  /// all of them.
-  int64_t words(const std::vector<std::vector<int32_t>>& words) {
+  /// Words of the same length, each after BOS.
+  void words(const std::vector<std::vector<int32_t>>& words, WordCount& count) {
     std::vector<Tokens> tokens(words.size()), expected(words.size());
     for (size_t b = 0; b < words.size(); ++b) {
       int32_t state = problem_.automaton.start;
@@ -26,15 +27,18 @@ class Comparison {
       for (const int32_t symbol : words[b]) read(symbol, state, tokens[b], expected[b]);
     }
     const std::vector<Tokens> answered = model_.answers(tokens);
-    const size_t T = words[0].size() + 1;
     for (size_t b = 0; b < words.size(); ++b) {
+      const auto T = static_cast<int64_t>(expected[b].size());
+      const int64_t right = std::transform_reduce(expected[b].begin(), expected[b].end(),
+                                                  answered[b].begin(), int64_t{0}, std::plus<>(),
+                                                  std::equal_to<>());
+      ++count.words, count.positions += T;
+      count.right_words += right == T, count.right_positions += right;
+      if (right == T || error_) continue;
       const size_t wrong = first_wrong(expected[b], answered[b]);
-      if (wrong == T) continue;
       error_->position = static_cast<int64_t>(wrong);
       error_->word.assign(words[b].begin(), words[b].begin() + error_->position);
-      return static_cast<int64_t>(b * T + wrong);
     }
-    return static_cast<int64_t>(words.size() * T);
   }
 
   /// One long random word. Returns the number of symbols before the first error.
@@ -126,11 +130,9 @@ VerifyResult verify(Answerer& model, const Problem& problem, const VerifyOptions
   if (options.all_words_up_to > 0) {
     Comparison all(model, problem);
     const int64_t T = result.words_length + 1, batch = std::max<int64_t>(1, kTokensAtOnce / T);
-    for (int64_t first = 0; first < words && !all.error(); first += batch) {
+    for (int64_t first = 0; first < words; first += batch) {
       const int64_t count = std::min(batch, words - first);
-      result.word_positions +=
-          all.words(numbered_words(symbols, result.words_length, first, count));
-      result.words += count;
+      all.words(numbered_words(symbols, result.words_length, first, count), result.all_words);
       report("all words", static_cast<double>(first + count) / static_cast<double>(words));
     }
     note(all);
@@ -139,16 +141,15 @@ VerifyResult verify(Answerer& model, const Problem& problem, const VerifyOptions
   std::mt19937_64 random(options.seed);
   Comparison some(model, problem);
   const int64_t T = options.random_length + 1, batch = std::max<int64_t>(1, kTokensAtOnce / T);
-  while (result.random_words < options.random_words && !some.error()) {
-    const int64_t count = std::min(batch, options.random_words - result.random_words);
+  while (result.random_words.words < options.random_words) {
+    const int64_t count = std::min(batch, options.random_words - result.random_words.words);
     std::vector<std::vector<int32_t>> drawn(static_cast<size_t>(count));
     for (auto& word : drawn)
       for (int64_t t = 0; t < options.random_length; ++t)
         word.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(symbols)));
-    result.random_positions += some.words(drawn);
-    result.random_words += count;
-    report("random words",
-           static_cast<double>(result.random_words) / static_cast<double>(options.random_words));
+    some.words(drawn, result.random_words);
+    report("random words", static_cast<double>(result.random_words.words) /
+                               static_cast<double>(options.random_words));
   }
   note(some);
 

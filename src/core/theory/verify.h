@@ -27,14 +27,21 @@ struct WrongAnswer {
   int64_t expected = 0, answered = 0;  // tokens
 };
 
+/// Words read, and how many of them were right. A word of T symbols has T + 1 positions: one after BOS, one after
+/// each symbol. A word is right if all of its positions are.
+struct WordCount {
+  int64_t words = 0, right_words = 0;
+  int64_t positions = 0, right_positions = 0;
+};
+
 struct VerifyResult {
-  int64_t words_length = 0, words = 0, word_positions = 0;  // of all words of one length
-  int64_t random_words = 0, random_positions = 0;
+  int64_t words_length = 0;  // of all_words
+  WordCount all_words, random_words;
   int64_t long_length = 0;  // positions of the long word that were right before the first error
   std::optional<WrongAnswer> first_error;
 };
 
-/// Stops at the first error of each of the three.
+/// Reads every word to its end, wrong or not, except for the long one, which ends at its first error.
 VerifyResult verify(Answerer& model, const Problem& problem, const VerifyOptions& options);
 
 }  // namespace dp::theory
