@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import struct
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.error
+import urllib.request
 
 from made_up_runs import make_text_run
 
@@ -386,6 +389,26 @@ class Report(unittest.TestCase):
         self.assertEqual([row[4].split(" about")[0] for row in typed["steps"]],
                          [f"rotation by {angle}.00°" for angle in (72, 144, 144, 72)] + ["no rotation"])
         self.assertIn("is not a symbol of this model", typed["error"])
+
+    def test_a_compiled_model_is_served(self):
+        page = self.compile("served", "regex", "(ab)*")
+        with subprocess.Popen([DP, "serve", self.folder / "served", "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
+            try:
+                address = re.search(r"http://\S+:\d+", server.stdout.readline()).group()
+                with urllib.request.urlopen(address + "/", timeout=60) as answer:
+                    self.assertEqual(answer.headers["Content-Type"], "text/html; charset=utf-8")
+                    self.assertEqual(answer.read().decode(), page.read_text(), "what dp report writes")
+                for path, code in (("/v1/completions", 404), ("/../page", 404)):
+                    with self.assertRaises(urllib.error.HTTPError) as refused:
+                        urllib.request.urlopen(address + path, timeout=60)
+                    self.assertEqual(refused.exception.code, code)
+                foreign = urllib.request.Request(address + "/", headers={"Host": "elsewhere.example"})
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(foreign, timeout=60)
+                self.assertEqual(refused.exception.code, 403)
+            finally:
+                server.terminate()
+        self.assertEqual(server.returncode, 0)
 
     def test_other_compiled_groups(self):
         for name, what, charts, words in [

@@ -1,6 +1,8 @@
 // dp generate: continue a text, or a sequence of tokens.
 #include "tools/generate.h"
 
+#include <unistd.h>
+
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <charconv>
@@ -39,7 +41,7 @@ void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), std
 
 int generate_tokens(const GenerateArguments& arguments) {
   if (arguments.prompt && !arguments.ids.empty())
-    throw InputError("--prompt and --ids are both there, expected one of them");
+    throw InputError("--prompt and --ids are both given, expected one of them");
   parse_ids(arguments.ids);
   check_sampling(arguments.sampling);
   if (!arguments.state.empty()) require_writable(arguments.state);
@@ -57,6 +59,13 @@ int generate_tokens(const GenerateArguments& arguments) {
 
 TokenDisplay::TokenDisplay(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {
   if (tokenizer != nullptr) text_.emplace(*tokenizer);
+}
+
+// Bold on a terminal, so that one sees where the continuation begins.
+void TokenDisplay::show_prompt(const std::string& text) {
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  put(terminal ? "\033[1m" + text + "\033[0m" : text);
+  std::fflush(stdout);
 }
 
 void TokenDisplay::show(int64_t token) {
@@ -93,8 +102,10 @@ std::vector<int64_t> prompt_tokens(const GenerateArguments& arguments, const Tok
 Run add_generate(CLI::App& app) {
   auto options = std::make_shared<GenerateArguments>();
   app.add_option("model", options->model, "a model directory")->type_name("DIR")->required();
-  app.add_option("-p,--prompt", options->prompt, "the prompt as text; the answer is text too")
+  app.add_option("-p,--prompt", options->prompt, "the prompt as text; it is printed, and then the continuation")
       ->type_name("TEXT");
+  app.add_flag("--continuation-only", options->continuation_only,
+               "do not print the prompt before its continuation");
   options->tokenizer.add_to(app);
   app.add_flag("--bos", options->bos, "put the tokenizer's first token before the prompt");
   app.add_option("--ids", options->ids, "the prompt as token numbers: \"1 5 7\"")->type_name("IDS");
@@ -105,22 +116,22 @@ Run add_generate(CLI::App& app) {
                  "0: the most likely token; 1: as the model says; above: more surprising")
       ->check(finite_range(0.0, 1e6))
       ->capture_default_str();
-  app.add_option("--top-k", options->sampling.top_k, "choose among the k most likely; 0: all")
+  app.add_option("--top-k", options->sampling.top_k, "choose among the k most likely tokens; 0: all")
       ->capture_default_str();
   app.add_option("--top-p", options->sampling.top_p,
-                 "choose among the most likely that together have this probability")
+                 "choose among the most likely tokens that together have this probability")
       ->check(finite_range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--repetition-penalty", options->sampling.repetition_penalty,
                  "above 1: tokens seen before become less likely")
       ->check(finite_range(1e-6, 1e6))
       ->capture_default_str();
-  app.add_option("--seed", options->sampling.seed, "of the random choices")->capture_default_str();
+  app.add_option("--seed", options->sampling.seed, "seed of the random choices")->capture_default_str();
   app.add_option("--stop", options->stop, "stop at these tokens, besides the model's end tokens")
       ->type_name("ID");
-  app.add_flag("--ignore-eos", options->ignore_eos, "go on past the model's end tokens");
+  app.add_flag("--ignore-eos", options->ignore_eos, "do not stop at the model's end tokens");
   app.add_option("--state", options->state,
-                 "go on from the state in this file if it exists, and save the state there")
+                 "continue from the state in this file if it exists, and save the new state there")
       ->type_name("FILE");
   options->threads.add_to(app);
   return [options] { return generate_tokens(*options); };

@@ -18,7 +18,7 @@ namespace dp::cli {
 struct GenerateArguments {
   std::string model, ids, state;
   std::optional<std::string> prompt;
-  bool bos = false;
+  bool bos = false, continuation_only = false;
   TokenizerOption tokenizer;
   std::vector<int64_t> stop;
   int64_t max_tokens = 32;
@@ -31,6 +31,7 @@ struct GenerateArguments {
 class TokenDisplay {
  public:
   explicit TokenDisplay(const Tokenizer* tokenizer);
+  void show_prompt(const std::string& text);
   void show(int64_t token);
   void finish();
 
@@ -71,6 +72,7 @@ int generate_with(Session& session, const ModelConfig& config, const GenerateArg
   const Timer timer;
   double first_token = 0;
   TokenDisplay display(tokenizer.get());
+  if (arguments.prompt && !arguments.continuation_only) display.show_prompt(*arguments.prompt);
   options.on_token = [&](int64_t token) {
     if (first_token == 0) first_token = timer.seconds();
     display.show(token);

@@ -15,7 +15,9 @@
 #include "runtime/model.h"
 #include "serve/host_check.h"
 #include "serve/server.h"
+#include "theory/problem.h"
 #include "tools/command.h"
+#include "tools/serve_compiled.h"
 #include "tools/tokenizer_option.h"
 
 namespace dp::cli {
@@ -67,6 +69,8 @@ void keep_memory_small() {
 }
 
 int run_server(const ServeArguments& arguments) {
+  if (theory::is_compiled(arguments.model))
+    return serve_compiled(arguments.model, arguments.server, arguments.port);
   keep_memory_small();
   serve::ServerOptions options = arguments.server;
   options.api_key = find_api_key(arguments.key_file);
@@ -106,7 +110,7 @@ int run_server(const ServeArguments& arguments) {
   if (std::fflush(stdout) != 0) return 0;  // main() says that nothing can be printed
   if (options.api_key.empty() && !serve::is_loopback(options.host))
     std::fprintf(
-        stderr, "warning: whoever reaches %s can use this server: it has no key (--api-key-file)\n",
+        stderr, "warning: anyone who can reach %s can use this server, which has no key (--api-key-file)\n",
         options.host.c_str());
   while (next_signal(signals, 1000) == 0) {
   }
@@ -130,17 +134,20 @@ int run_server(const ServeArguments& arguments) {
 Run add_serve(CLI::App& app) {
   auto options = std::make_shared<ServeArguments>();
   serve::ServerOptions& server = options->server;
-  app.add_option("model", options->model, "a model directory")->type_name("DIR")->required();
+  app.add_option("model", options->model,
+                 "a model directory; of a compiled model (dp compile), the page of dp report is served")
+      ->type_name("DIR")
+      ->required();
   const auto add = [&](const char* name, auto& value, const char* help, auto check) {
     app.add_option(name, value, help)->check(check)->capture_default_str();
   };
   const auto from = [](int64_t least, int64_t most) { return CLI::Range(least, most); };
-  app.add_option("--host", server.host, "address to listen on; 0.0.0.0: all of this machine's")
+  app.add_option("--host", server.host, "address to listen on; 0.0.0.0: all addresses of this machine")
       ->capture_default_str();
   app.add_option("--allow-host", server.allowed_hosts,
-                 "answer to this name too, in the Host and Origin of requests; repeatable "
-                 "(default: names of "
-                 "this machine's loopback, or any name if --host is another address)")
+                 "also accept this name in the Host and Origin headers of requests; repeatable "
+                 "(default: the names of "
+                 "the loopback address, or any name if --host is another address)")
       ->type_name("NAME");
   add("--port", options->port, "port to listen on; 0: any that is free", CLI::Range(0, 65535));
   app.add_option("--name", server.model_name,
@@ -153,23 +160,23 @@ Run add_serve(CLI::App& app) {
       ->type_name("FILE");
   add("--parallel,--max-sequences", server.engine.most_rows, "sequences decoded together",
       from(1, 4096));
-  add("--max-queue", server.engine.most_waiting, "sequences that may wait; more get status 429",
+  add("--max-queue", server.engine.most_waiting, "sequences that may wait; further ones get status 429",
       from(0, 1 << 20));
-  add("--max-prompt", server.limits.prompt_tokens, "tokens of a prompt", from(1, 1 << 30));
-  add("--max-tokens", server.limits.max_tokens, "tokens of a continuation", from(1, 1 << 30));
-  add("--max-seconds", server.max_seconds, "time of a request, waiting included", from(1, 1 << 30));
-  add("--max-body-mb", options->body_mb, "size of a request", from(1, 1 << 10));
+  add("--max-prompt", server.limits.prompt_tokens, "longest prompt, in tokens", from(1, 1 << 30));
+  add("--max-tokens", server.limits.max_tokens, "longest continuation, in tokens", from(1, 1 << 30));
+  add("--max-seconds", server.max_seconds, "time limit of a request, including waiting", from(1, 1 << 30));
+  add("--max-body-mb", options->body_mb, "largest request", from(1, 1 << 10));
   add("--max-requests-mb", options->requests_mb,
       "memory of all requests and answers under way; more get status 429", from(1, 1 << 20));
-  add("--max-answer-mb", options->answer_mb, "size of an answer", from(1, 1 << 20));
-  add("--drain-seconds", options->drain_seconds, "for running requests after SIGTERM or Ctrl-C",
+  add("--max-answer-mb", options->answer_mb, "largest answer", from(1, 1 << 20));
+  add("--drain-seconds", options->drain_seconds, "time that running requests have after SIGTERM or Ctrl-C",
       from(0, 1 << 20));
-  add("--max-connections", server.max_connections, "at a time; more get status 503", from(1, 900));
-  add("--receive-seconds", server.receive_seconds, "time for a request to arrive", from(1, 3600));
-  add("--cache-mb", options->cache_mb, "memory for states after the prompts seen last",
+  add("--max-connections", server.max_connections, "connections at a time; further ones get status 503", from(1, 900));
+  add("--receive-seconds", server.receive_seconds, "time limit for a request to arrive", from(1, 3600));
+  add("--cache-mb", options->cache_mb, "memory for the states of recent prompts, which are reused",
       from(0, 1 << 20));
   add("--prompt-tokens-per-step", server.engine.prompt_tokens,
-      "of new prompts, taken in between two tokens of the others", from(1, 1 << 16));
+      "tokens of new prompts to read between two decoding steps", from(1, 1 << 16));
   options->threads.add_to(app);
   return [options] { return run_server(*options); };
 }

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/progress.h"
 #include "base/text.h"
+#include "base/timer.h"
 #include "tools/train_options.h"
 #include "dist/world.h"
 #include "io/model_name.h"
@@ -65,7 +66,7 @@ void expect_same_settings(const RunConfig& stored, const TrainOptions& options) 
     if (old[i].get() != target[i].get())
       throw InputError("the run in " + quote(options.out) + " has --" + old[i].option + " " +
                        old[i].text() + ", the command line says " + target[i].text() +
-                       "; leave it out to go on with the run, or choose another --out");
+                       "; leave the option out to continue the run, or choose another --out");
 }
 
 // Version and build: all ranks must have the same.
@@ -96,15 +97,43 @@ std::string describe_ranks(const Trainer& trainer) {
   return text;
 }
 
+// Flops per second of matrix products of the model's width.
+double product_speed(const ModelConfig& model, int64_t rows) {
+  const at::NoGradGuard no_gradient;
+  const at::Tensor x = at::ones({std::min<int64_t>(rows, 2048), model.hidden_size}),
+                   weight = at::ones({model.hidden_size, model.mlp_width()});
+  at::matmul(x, weight);  // starts the threads
+  const Timer timer;
+  int64_t count = 0;
+  do at::matmul(x, weight), ++count;
+  while (timer.seconds() < 0.1);
+  return 2.0 * static_cast<double>(count * x.numel() * weight.size(1)) / timer.seconds();
+}
+
+// Before the first step. A backward pass costs twice its forward pass, and `dp bench train` finds whole steps to take
+// 1.2 to 1.5 times their products.
+std::string describe_time(const RunConfig& run) {
+  const auto& training = run.training;
+  const int64_t per_step = training.batch_size * training.length;
+  const auto tokens = static_cast<double>(per_step),
+             steps = static_cast<double>(training.schedule.total_steps),
+             flops = static_cast<double>(model_size(run.model).flops_per_token);
+  const double speed = product_speed(run.model, per_step);
+  char text[128];
+  std::snprintf(text, sizeof text, "%ld steps of %ld x %ld tokens; this machine multiplies at %.0f GFLOP/s",
+                training.schedule.total_steps, training.batch_size, training.length, 1e-9 * speed);
+  return "estimated time: " + format_duration(1.35 * 3 * flops * tokens * steps / speed) + " (" + text + ")";
+}
+
 int train(TrainOptions& options, World* world) {
   const bool is_rank_zero = !world || world->rank() == 0;
   const std::filesystem::path out = options.out;
-  if (options.resume && std::filesystem::exists(out / "run.json")) {
+  const bool resumed = options.resume && std::filesystem::exists(out / "run.json");
+  if (resumed) {
     const RunConfig stored = read_run_config(out);
     if (task_name(stored.task) != task_name(options.run.task))
-      throw InputError("the run in " + quote(out.string()) + " is one of " +
-                       task_name(stored.task) + ": go on with it by dp train " +
-                       task_name(stored.task));
+      throw InputError("the run in " + quote(out.string()) + " trains " + task_name(stored.task) +
+                       ": continue it with dp train " + task_name(stored.task) + " --resume");
     expect_same_settings(stored, options);
     options.run = stored;
   } else {
@@ -114,11 +143,12 @@ int train(TrainOptions& options, World* world) {
   const int threads = options.threads.apply();
   const RunConfig& run = options.run;
   if (is_rank_zero)
-    std::printf("%s with %s, %ld layer%s: %s parameters, %d threads, into %s\n",
+    std::printf("%s with %s, %ld layer%s: %s parameters, %d thread%s, into %s\n",
                 describe_task(run.task).c_str(), model_name(run.model).c_str(),
                 run.model.num_hidden_layers, run.model.num_hidden_layers == 1 ? "" : "s",
                 format_count(static_cast<double>(model_size(run.model).parameters())).c_str(),
-                threads, out.c_str());
+                threads, threads == 1 ? "" : "s", out.c_str());
+  if (!world && !resumed) std::printf("%s\n", describe_time(run).c_str());
   std::fflush(stdout);
   std::signal(SIGINT, [](int) { stop_training = 1; });
   std::signal(SIGTERM, [](int) { stop_training = 1; });
@@ -157,12 +187,12 @@ int train(TrainOptions& options, World* world) {
   }
   if (!is_rank_zero) return end == RunEnd::kStopped ? 130 : 0;
   if (end == RunEnd::kStopped) {
-    std::printf("stopped; go on with: ./dp train %s --resume --out %s\n",
+    std::printf("stopped; to continue: ./dp train %s --resume --out %s\n",
                 task_name(run.task).c_str(), out.c_str());
     return 130;
   }
   if (seconds == 0) {
-    std::printf("the run in %s was finished already\n", out.c_str());
+    std::printf("the run in %s is already finished\n", out.c_str());
     return 0;
   }
   std::printf("%s after %s: %s\nwrote %s\n",

@@ -4,11 +4,14 @@
 #include "tools/generate.h"
 #include "tools/program.h"
 #include "tools/selfcheck.h"
+#include "tools/serve_compiled.h"
 #include "tools/trained_words.h"
 
 namespace dp::cli {
 
 int generate_with_rival(const GenerateArguments&) { run_in_lab(); }
+
+int serve_compiled(const std::filesystem::path&, const serve::ServerOptions&, int) { run_in_lab(); }
 
 theory::Problem trained_problem(const std::filesystem::path&) { run_in_lab(); }
 
