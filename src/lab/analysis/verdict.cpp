@@ -26,19 +26,36 @@ std::string list(const std::vector<int64_t>& numbers) {
   return text;
 }
 
+// "1 with one factor, 4 with two": elements by how many of their factors reflect.
+std::string reflections_per_element(const std::vector<int64_t>& counts) {
+  constexpr const char* kNumbers[] = {"no factor", "one factor", "two", "three", "four"};
+  std::string text;
+  for (size_t n = 1; n < counts.size(); ++n) {
+    if (counts[n] == 0) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(counts[n]) + " with " +
+            (n < std::size(kNumbers) ? kNumbers[n] : std::to_string(n));
+  }
+  return text;
+}
+
 std::string words(const Verdict& verdict, bool has_identity) {
   const size_t factors = verdict.near_two.size();
-  std::string text = verdict.reflections ? factors == 1   ? "its factor is a reflection"
-                                           : factors == 2 ? "both factors are reflections"
-                                                          : "all its factors are reflections"
-                                         : "not all its factors are reflections";
+  std::string text;
+  if (verdict.reflections)
+    text = factors == 1   ? "its factor is a reflection"
+           : factors == 2 ? "both factors are reflections"
+                          : "all its factors are reflections";
+  else if (verdict.elements > 0 && verdict.by_reflections[0] == 0)
+    text = "every element reflects, " + reflections_per_element(verdict.by_reflections);
+  else
+    text = "not all its factors are reflections";
   text += format(" (beta of %.1f or more for %s of %ld elements%s)", kNearTwo,
                  list(verdict.near_two).c_str(), verdict.elements,
                  has_identity ? " other than the identity" : "");
   const double percent = 100 * verdict.in_three;
   if (verdict.in_three > kMostVariance)
     text += format(", %s three principal components hold %.1f %% of its keys' variance",
-                   verdict.reflections ? "and" : "though", percent);
+                   text.starts_with("not") ? "though" : "and", percent);
   else
     text += format(
         ", and its keys need %ld principal components for %.0f %% of their variance "
@@ -57,11 +74,16 @@ std::string words(const Verdict& verdict, bool has_identity) {
 Verdict judge(const Head& head, const std::vector<Element>& elements) {
   Verdict verdict;
   verdict.near_two.assign(head.factor_keys.size(), 0);
+  verdict.by_reflections.assign(head.factor_keys.size() + 1, 0);
   for (size_t e = 0; e < head.beta.size(); ++e) {
     if (elements.at(e).order == 1) continue;
     ++verdict.elements;
-    for (size_t j = 0; j < verdict.near_two.size(); ++j)
-      verdict.near_two[j] += head.beta[e][j] >= kNearTwo;
+    size_t reflections = 0;
+    for (size_t j = 0; j < verdict.near_two.size(); ++j) {
+      const bool reflects = head.beta[e][j] >= kNearTwo;
+      verdict.near_two[j] += reflects, reflections += reflects;
+    }
+    ++verdict.by_reflections[reflections];
   }
   verdict.reflections = std::ranges::all_of(verdict.near_two, [&](int64_t count) {
     return verdict.elements > 0 &&

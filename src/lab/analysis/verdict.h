@@ -21,6 +21,9 @@ struct Verdict {
   /// reflections with the same key are one way to write it.
   std::vector<int64_t> near_two;
   int64_t elements = 0;  // that could be counted
+  /// [F + 1] elements by how many of their factors have such a beta. One is enough for an element that reflects, such as a
+  /// transposition of S3; one that rotates needs two.
+  std::vector<int64_t> by_reflections;
   /// Each factor reflects for nearly all of these elements.
   bool reflections = false;
   int64_t dimensions =

@@ -36,7 +36,10 @@ TEST(Verdict, WantsReflectionsAndThreeDimensions) {
   const Verdict weak = judge(head_with(2, {0.5, 0.8, 0.96, 1}), elements());
   EXPECT_FALSE(weak.reflections);
   EXPECT_FALSE(weak.as_in_paper);
-  EXPECT_EQ(weak.words.find("not all its factors are reflections"), 0u);
+  EXPECT_EQ(weak.words.find("every element reflects, 2 with one factor, 18 with two (beta of 1.9 "
+                            "or more for 20 and 18 of 20 elements)"),
+            0u)
+      << weak.words;
 }
 
 // A head that was right: the identity alone had small betas, 5 and 5 of 6 elements.
@@ -54,6 +57,9 @@ TEST(Verdict, DoesNotCountTheIdentity) {
       << verdict.words;
   head.beta[1][0] = 1;
   EXPECT_FALSE(judge(head, s3).reflections) << "an element that is missing still counts";
+  EXPECT_EQ(judge(head, s3).words.find("every element reflects, 1 with one factor, 4 with two"), 0u);
+  head.beta[1][1] = 1;
+  EXPECT_EQ(judge(head, s3).words.find("not all its factors are reflections"), 0u);
 }
 
 TEST(Verdict, TakesKeysOfFewerThanThreeDimensions) {

@@ -61,9 +61,9 @@ Session::Session(std::shared_ptr<const LanguageModel> model) : model_(std::move(
 void Session::feed(std::span<const int64_t> tokens) {
   const c10::InferenceMode inference;
   for (const int64_t token : tokens)
-    TORCH_CHECK_VALUE(token >= 0 && token < model_->config().vocab_size,
-                      "session: tokens must be from 0 to ", model_->config().vocab_size - 1,
-                      ", got ", token, ".");
+    if (token < 0 || token >= model_->config().vocab_size)
+      throw InputError(c10::str("tokens must be from 0 to ", model_->config().vocab_size - 1,
+                                ", got ", token));
   for (size_t begin = 0; begin < tokens.size(); begin += kBlock) {
     const std::span block = tokens.subspan(begin, std::min(kBlock, tokens.size() - begin));
     const at::Tensor ids = at::from_blob(const_cast<int64_t*>(block.data()),

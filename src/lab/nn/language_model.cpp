@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "nn/recompute.h"
 #include "ops/linear.h"
 #include "ops/rms_norm.h"
@@ -24,10 +25,10 @@ at::Tensor embed(const at::Tensor& table, const at::Tensor& ids) {
                     " of shape ", ids.sizes(), ".");
   if (ids.numel() > 0) {
     const auto [least, most] = ids.aminmax();
-    TORCH_CHECK_VALUE(least.item<int64_t>() >= 0 && most.item<int64_t>() < table.size(0),
-                      "language model: tokens must be from 0 to ", table.size(0) - 1, ", got ",
-                      least.item<int64_t>() < 0 ? least.item<int64_t>() : most.item<int64_t>(),
-                      ".");
+    const auto first = least.item<int64_t>(), last = most.item<int64_t>();
+    if (first < 0 || last >= table.size(0))
+      throw InputError(c10::str("tokens must be from 0 to ", table.size(0) - 1, ", got ",
+                                first < 0 ? first : last));
   }
   return at::embedding(table, ids).to(at::kFloat);
 }

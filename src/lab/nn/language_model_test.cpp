@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "nn/test_models.h"
 
 namespace dp {
@@ -314,9 +315,8 @@ TEST(LanguageModel, RefusesTokensOutsideTheVocabulary) {
   try {
     model.features(at::full({1, 2}, 19, at::kLong));
     FAIL() << "accepted";
-  } catch (const c10::ValueError& error) {
-    EXPECT_EQ(std::string(error.what_without_backtrace()),
-              "language model: tokens must be from 0 to 18, got 19.");
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "tokens must be from 0 to 18, got 19");
   }
 }
 

@@ -165,7 +165,7 @@ TEST_F(Pretrained, NamesTheTensorAtFault) {
 }
 
 TEST_F(Pretrained, ADirectoryWithoutAModelIsNamed) {
-  EXPECT_NE(error_of().find("is no model"), std::string::npos) << error_of();
+  EXPECT_NE(error_of().find("is not a model"), std::string::npos) << error_of();
 }
 
 }  // namespace
