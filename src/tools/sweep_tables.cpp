@@ -85,8 +85,10 @@ void print_over_seeds(const std::vector<SeedGroup>& groups, const std::string& m
     said = true;
     std::printf("%-*s  %zu seeds", width, group.name.c_str(), group.seeds.size());
     if (group.mean_scaled) std::printf("  mean %s", to_text(*group.mean_scaled).c_str());
-    for (const auto& [length, found] : group.by_length)
-      std::printf("  %ld: %s", length, to_text(found).c_str());
+    // With a mean over eight lengths, the lengths themselves would make a line too long to read; sweep.json has them.
+    if (!group.mean_scaled)
+      for (const auto& [length, found] : group.by_length)
+        std::printf("  %ld: %s", length, to_text(found).c_str());
     std::printf("\n");
   }
 }

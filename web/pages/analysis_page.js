@@ -1,5 +1,5 @@
 // The page of dp analyze: what the heads of a trained model do. Its data is documented in src/lab/analysis/analysis_json.h.
-import { circleLayer, circleRows, COLOURS, fitted, legendBelow, planeAxis, square, tooltip } from "./charts.js";
+import { circleLayer, circleRows, COLOURS, columnLabels, fitted, legendBelow, planeAxis, square, tooltip } from "./charts.js";
 import { figure, grid, h, note, paragraphs, radios, section, table } from "./elements.js";
 import { fixed, grouped, percent } from "./numbers.js";
 import { shareInterval } from "./statistics.js";
@@ -50,10 +50,10 @@ export function betaChart(data, l) {
     subtitle: "elements by order; a beta of 2 is a reflection",
     description: "Heat map of beta: a column per element, a row per head and factor",
     data: { beta: rows }, csv: rows.map(({ element, order, row, beta }) => ({ element, order, "head and factor": row, beta })),
-    spec: () => ({ ...fitted(Math.max(60, lines * (lines > 16 ? 14 : 20))), data: { name: "beta" }, mark: "rect", encoding: {
+    spec: (width) => ({ ...fitted(Math.max(60, lines * (lines > 16 ? 14 : 20))), data: { name: "beta" }, mark: "rect", encoding: {
       x: { field: "element", type: "nominal", sort: null,
-        axis: { title: null, labelAngle: shownElements(data).every(({ name }) => name.length < 3) ? 0 : -60,
-          labelOverlap: true } }, y: { field: "row", type: "nominal", sort: null, axis: { title: null } },
+        axis: columnLabels(shownElements(data).map(({ name }) => name), width) },
+      y: { field: "row", type: "nominal", sort: null, axis: { title: null } },
       color: { field: "beta", type: "quantitative", scale: { domain: [0, 2], scheme: "viridis" },
         legend: { title: "beta", orient: "bottom", direction: "horizontal" } },
       tooltip: tooltip({ element: "element", order: "order", row: "where", text: "beta" }) } }),

@@ -16,6 +16,10 @@ export const fitted = (height) => ({ width: "container", height, autosize: { typ
 // Both axes of a plane must have the same scale; a phone leaves less than 270 pixels.
 export const square = (width) => ({ width: Math.min(270, width - 70), height: Math.min(270, width - 70) });
 
+// Labels below columns stand upright where they fit, about 7 pixels for each character.
+export const columnLabels = (names, width) => ({ title: null, labelOverlap: true,
+  labelAngle: 7 * Math.max(...names.map((name) => name.length)) < 0.85 * (width - 110) / names.length ? 0 : -60 });
+
 // As many columns as there is room for.
 export function legendBelow(labels, width, title = null) {
   const longest = Math.max(...labels.map((label) => String(label).length), 1);

@@ -1,5 +1,5 @@
 // Charts of what the weights of a compiled model do.
-import { circleLayer, circleRows, fitted, legendBelow, GREY, planeAxis, square, tooltip } from "./charts.js";
+import { circleLayer, circleRows, columnLabels, fitted, legendBelow, GREY, planeAxis, square, tooltip } from "./charts.js";
 import { axisText, planeMapOf, rotationOf, sizeOfMap, transpositionsOf } from "./geometry.js";
 import { degrees } from "./numbers.js";
 
@@ -156,7 +156,7 @@ export function transpositionChart(data) {
     csv: rows.map(({ element, order: size, factor, swap }) => ({ element, order: size, factor, exchanges: swap })),
     spec: (width) => ({ ...fitted(Math.max(60, factors.length * 30)), data: { name: "factors" }, mark: "rect", encoding: {
       x: { field: "element", type: "nominal", scale: { domain: columns.map((i) => labelOf(data, i)) },
-        axis: { title: null, labelAngle: -60, labelOverlap: true } },
+        axis: columnLabels(columns.map((i) => labelOf(data, i)), width) },
       y: { field: "factor", type: "nominal", scale: { domain: factors }, axis: { title: null } },
       color: { field: "swap", type: "nominal", scale: { domain: swaps, scheme: swaps.length > 10 ? "tableau20" : "tableau10" },
         legend: legendBelow(swaps, width, "exchanges rows") },

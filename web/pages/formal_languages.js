@@ -43,7 +43,7 @@ function scoreCell(runs) {
   const interval = seedInterval(scores, [-1, 1]);
   const constant = runs.map((run) => run.evaluation?.constant_answer?.mean_scaled_accuracy).find(Number.isFinite);
   return { text: fixed(scores[0]), value: scores[0], bold: true,
-           small: [interval && `mean ${fixed(mean(scores))} ± ${fixed(deviation(scores))} of ${scores.length}; ` +
+           small: [interval && `mean ${fixed(mean(scores))} ± ${fixed(deviation(scores))} over ${scores.length} seeds; ` +
              `95% CI ${fixed(interval[0])} to ${fixed(interval[1])}`,
              constant !== undefined && `constant answer ${fixed(constant)}`].filter(Boolean).join("; ") || null,
            title: runs.map((run) =>

@@ -1,7 +1,6 @@
 // What the paper reports on formal languages: Siems et al., DeltaProduct (arXiv 2502.10297), the table of the appendix on the Chomsky
 // hierarchy. Its rows on Transformer, xLSTM, Mamba and DeltaNet are those of Grazzi et al. (ICLR 2025). Mean scaled accuracies at
 // lengths from 40 to 256 of models trained on lengths from 3 to 40; the best of three seeds.
-
 export const PAPER_TASKS = ["parity", "mod-arith", "mod-arith-brackets"];
 export const PAPER_SCORES = {
   "Transformer": [0.022, 0.031, 0.067],

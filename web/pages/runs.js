@@ -3,6 +3,8 @@ import { COLOURS } from "./charts.js";
 
 export const trainingLength = (run) => run.settings.training.length;
 export const seedOf = (run) => run.settings.training.seed;
+// delta_net and gated_deltanet, with fla's fields, have no head_dim.
+export const headWidth = (model) => model.head_dim ?? model.expand_k * model.hidden_size / model.num_heads;
 
 // What makes a run another configuration, in words, in an order that all runs share. Not the seed. The first three are model, layers
 // and eigenvalues.
@@ -21,7 +23,7 @@ export function traits(run) {
     `${task.tokens_per_element ?? 1} tokens per element`,
     task.answers === "every" || task.every_token ? "asked at every token" : "asked at the end",
     task.reset_at_documents ? "reset at documents" : "state kept between documents",
-    `width ${model.hidden_size}`, `${model.num_heads} heads`, `heads of ${model.head_dim}`, `MLP ${run.mlp_width}`,
+    `width ${model.hidden_size}`, `${model.num_heads} heads`, `heads of ${headWidth(model)}`, `MLP ${run.mlp_width}`,
     model.use_short_conv ? `convolution ${model.conv_size}` : "no convolution",
     withOrNo(model.use_forget_gate, "forget gate"), withOrNo(model.use_output_gate ?? model.use_gate, "output gate"),
     `lr ${training.learning_rate}`, `min lr ${training.min_learning_rate}`, `batch ${training.batch_size}`,

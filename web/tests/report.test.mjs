@@ -112,7 +112,7 @@ test("formal languages: only models that ran have a row, and only the paper's ta
   const table = languageTable(runs);
   assert.deepEqual(heads(table), ["model", "parity", "parity, paper"]);
   assert.deepEqual(cells(table, 0), ["DeltaNet [-1,1]", "0.900", "0.982"]);
-  assert.deepEqual(cells(table, 1), ["DeltaProduct_2 [-1,1]", "0.600 mean 0.500 ± 0.141 of 2; 95% CI −0.771 to 1.000", "0.896"]);
+  assert.deepEqual(cells(table, 1), ["DeltaProduct_2 [-1,1]", "0.600 mean 0.500 ± 0.141 over 2 seeds; 95% CI −0.771 to 1.000", "0.896"]);
   assert.deepEqual(cells(table, 2), ["GLA", "0.000", "–"]);
   assert.equal(languageVerdict(only(runs, "formal-language")),
     "parity, best scaled accuracy: DeltaNet [-1,1] 0.900 (paper: 0.982), DeltaProduct_2 [-1,1] 0.600 (paper: 0.896), GLA 0.000.");

@@ -31,7 +31,9 @@ ordered_json to_json(const SeedStatistics& found) {
 }
 
 ordered_json to_json(const SeedGroup& group) {
-  ordered_json json = {{"name", group.name}, {"task", group.task}, {"seeds", group.seeds}};
+  ordered_json json = {{"name", group.name}, {"task", group.task}, {"seeds", ordered_json::array()}};
+  for (const std::string& seed : group.seeds)
+    json["seeds"].push_back(ordered_json::parse(seed, nullptr, /*allow_exceptions=*/false));
   if (group.mean_scaled) json["mean_scaled_accuracy"] = to_json(*group.mean_scaled);
   json["lengths"] = ordered_json::array();
   for (const auto& [length, found] : group.by_length) {
