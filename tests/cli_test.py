@@ -263,7 +263,7 @@ class Models(Case):
         self.assert_refused(dp("generate", self.MODEL), "prompt has no tokens")
         self.assert_refused(dp("generate", self.MODEL, "--ids", "1 97"), "tokens must be from 0 to 96, got 97")
         self.assert_refused(dp("generate", self.MODEL, "--ids", "1 x 2"), "'x'", "character 3")
-        self.assert_refused(dp("generate", self.folder, "--ids", "1"), "is no model")
+        self.assert_refused(dp("generate", self.folder, "--ids", "1"), "is not a model")
         self.assert_refused(dp("generate", self.MODEL, "--ids", "1", "--top-p", 2), "top_p")
 
     def test_convert_and_back(self):
@@ -328,7 +328,7 @@ class Models(Case):
 
     def test_convert_refuses(self):
         self.assert_refused(dp("convert", self.MODEL, self.folder), "exists already")
-        self.assert_refused(dp("convert", self.folder / "none", self.folder / "x"), "none' is no model")
+        self.assert_refused(dp("convert", self.folder / "none", self.folder / "x"), "none' is not a model")
         broken = self.folder / "broken"
         shutil.copytree(self.MODEL, broken)
         weights = broken / "model.safetensors"
@@ -481,7 +481,7 @@ class Languages(Case):
 
     def test_train_and_eval(self):
         printed = self.train("parity", "run", "--model", "delta-net", "--answers", "every", "--eval-lengths", "8,16")
-        self.assertRegex(printed, r"^parity with DeltaNet \[-1,1\], 3 layers: \S+ parameters, 1 threads, into ")
+        self.assertRegex(printed, r"^parity with DeltaNet \[-1,1\], 3 layers: \S+ parameters, 1 thread, into ")
         self.assertIn("mean scaled accuracy", printed)
         run = self.folder / "run"
         settings = json.loads((run / "run.json").read_text())
@@ -520,7 +520,8 @@ class Languages(Case):
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(len(result.stdout.splitlines()), answers)
         result = subprocess.run([DP, "predict", run], input="(1+7)\n", capture_output=True, text=True, timeout=60)
-        self.assert_refused(result, "line 1, column 4: '7' is no symbol of mod-arith-brackets")
+        self.assertEqual((result.returncode, result.stdout), (2, "error\n"), result)
+        self.assertIn("line 1, column 4: '7' is not a symbol of mod-arith-brackets, expected one of", result.stderr)
         self.assert_refused(dp("analyze", run), "is a run of mod-arith-brackets, and only word problems are analysed")
         self.assert_refused(dp("verify", run), "is a run of mod-arith-brackets")
         self.assert_refused(dp("train", "parity", "--resume", "--out", run), "by dp train mod-arith-brackets")

@@ -213,7 +213,7 @@ class Runs(Case):
         process.send_signal(signal.SIGINT)
         stdout, _ = process.communicate()
         self.assertEqual(process.returncode, 130)
-        self.assertIn("the same command goes on", stdout)
+        self.assertIn("run the same command again to continue", stdout)
         self.assertFalse(out.exists())
         self.assert_refused(dp(*command[1:], "--field", "other"), "unfinished work with field = \"text\", now it is \"other\"")
         self.assert_refused(dp("data", "info", out), "it is not finished yet")

@@ -67,7 +67,7 @@ class Training(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)
-        self.assertIn(f"go on with: ./dp train word-problem --resume --out {out}", output)
+        self.assertIn(f"to continue: ./dp train word-problem --resume --out {out}", output)
         self.run_to_its_end(out, "--resume")
         self.assert_same_as_whole(out)
 
@@ -138,11 +138,11 @@ class Training(unittest.TestCase):
         before = (self.whole / "run.json").read_bytes()
         result = subprocess.run(command(self.whole, "--resume", "--lr", "0.5"), capture_output=True, text=True)
         self.assertEqual(result.returncode, 2)
-        self.assertIn("has --lr 0.001, the command line says 0.5; leave it out", result.stderr)
+        self.assertIn("has --lr 0.001, the command line says 0.5; leave the option out", result.stderr)
         self.assertEqual((self.whole / "run.json").read_bytes(), before)
         result = subprocess.run([DP, "train", "word-problem", "--resume", "--out", self.whole], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(f"the run in {self.whole} was finished already", result.stdout)
+        self.assertIn(f"the run in {self.whole} is already finished", result.stdout)
         self.assertNotIn("after 0 s", result.stdout)
 
     def test_best_is_the_last_of_equals(self):

@@ -105,7 +105,7 @@ Run add_analyze(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   options->analysis.length = 0;
-  app.add_option("--length", options->analysis.length, "of these (default: the training length)")
+  app.add_option("--length", options->analysis.length, "length of the test sequences (default: the training length)")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--batch", options->analysis.batch_size, "sequences at once")
       ->check(CLI::Range(1, 1 << 20))

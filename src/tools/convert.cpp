@@ -79,7 +79,7 @@ Run add_convert(CLI::App& app) {
       ->required();
   app.add_option("target", arguments->target, "the directory to make")->type_name("DST")->required();
   app.add_option("--dtype", arguments->dtype,
-                 "f32, bf16, int8 or int4 (default: as the source says); training does not read the last two")
+                 "f32, bf16, int8 or int4 (default: that of the source); training does not read the last two")
       ->check(CLI::IsMember({"f32", "bf16", "int8", "int4"}));
   app.add_option("--layout", arguments->layout,
                  "parameter names: current (fla's) or legacy (the paper's own code)")

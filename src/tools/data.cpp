@@ -92,7 +92,7 @@ int show_document(const DataOptions& options) {
 
 Run add_data_info(CLI::App& app) {
   auto options = std::make_shared<DataOptions>();
-  app.add_option("directory", options->directory, "what dp data prepare has made")
+  app.add_option("directory", options->directory, "dataset made by dp data prepare")
       ->type_name("DIR")
       ->required();
   app.add_flag("--verify", options->verify, "read everything and compare the checksums");
@@ -102,10 +102,10 @@ Run add_data_info(CLI::App& app) {
 
 Run add_data_show(CLI::App& app) {
   auto options = std::make_shared<DataOptions>();
-  app.add_option("directory", options->directory, "what dp data prepare has made; of splits, one")
+  app.add_option("directory", options->directory, "dataset made by dp data prepare; one of its splits, if it has any")
       ->type_name("DIR")
       ->required();
-  app.add_option("--document", options->document, "which, from 0")
+  app.add_option("--document", options->document, "number of the document, from 0")
       ->type_name("N")
       ->capture_default_str();
   return [options] { return show_document(*options); };
@@ -115,11 +115,11 @@ Run add_data_show(CLI::App& app) {
 
 Run add_data(CLI::App& app) {
   app.require_subcommand(1);
-  CLI::App* fetch = app.add_subcommand("fetch", "documents out of Debian packages");
-  CLI::App* prepare = app.add_subcommand("prepare", "files of text into shards of tokens");
+  CLI::App* fetch = app.add_subcommand("fetch", "extract documents from Debian packages");
+  CLI::App* prepare = app.add_subcommand("prepare", "turn text files into shards of tokens");
   CLI::App* info =
-      app.add_subcommand("info", "what shards of tokens hold; --verify checks every byte");
-  CLI::App* show = app.add_subcommand("show", "a document as text again");
+      app.add_subcommand("info", "show what a dataset holds; --verify checks every byte");
+  CLI::App* show = app.add_subcommand("show", "print a document as text");
   const std::vector<std::pair<CLI::App*, Run>> commands = {{fetch, add_data_fetch(*fetch)},
                                                            {prepare, add_data_prepare(*prepare)},
                                                            {info, add_data_info(*info)},

@@ -20,10 +20,10 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kPrepareExplanation =
-    "Plain text (.txt, .text, .md) and JSON lines (.jsonl, .ndjson), each perhaps compressed (.gz, "
+    "Plain text (.txt, .text, .md) and JSON lines (.jsonl, .ndjson), optionally compressed (.gz, "
     ".zst); "
     "directories are\n"
-    "searched for such files. Interrupted by whatever, the same command goes on where it was.\n"
+    "searched for such files. After an interruption, the same command continues where it stopped.\n"
     "  ./dp data prepare corpus/ --tokenizer tokenizer.json --validation 0.01 --out data/corpus\n"
     "  ./dp data prepare stories.txt --split-documents '<|endoftext|>' --tokenizer bytes --out "
     "data/stories";
@@ -122,7 +122,7 @@ int prepare(PrepareCommand& command) {
         });
   }
   if (!report.finished) {
-    std::printf("stopped after %.1f MB of text; the same command goes on\n",
+    std::printf("stopped after %.1f MB of text; run the same command again to continue\n",
                 static_cast<double>(report.text_bytes) / 1e6);
     return 130;
   }
@@ -144,7 +144,7 @@ Run add_data_prepare(CLI::App& app) {
   auto command = std::make_shared<PrepareCommand>();
   PrepareOptions& options = command->prepare;
   app.footer(kPrepareExplanation);
-  app.add_option("sources", command->sources, "files of text, or directories with such")
+  app.add_option("sources", command->sources, "text files, or directories that contain some")
       ->type_name("SRC")
       ->required();
   app.add_option("--tokenizer", command->tokenizer,
@@ -152,7 +152,7 @@ Run add_data_prepare(CLI::App& app) {
       ->type_name("T")
       ->required();
   app.add_option("--out", command->out, "the directory to make")->type_name("DIR")->required();
-  app.add_option("--field", options.field, "of JSON lines: where the text is")
+  app.add_option("--field", options.field, "name of the field that holds the text of a JSON line")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option(
@@ -166,14 +166,14 @@ Run add_data_prepare(CLI::App& app) {
                        : "";
           },
           ""));
-  app.add_option("--shard-tokens", options.shard_tokens, "about how many tokens a shard has")
+  app.add_option("--shard-tokens", options.shard_tokens, "approximate number of tokens per shard")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40))
       ->capture_default_str();
   app.add_option(
          "--validation", options.validation,
-         "the share of documents to validate with, chosen by their content; then DIR has train and "
-         "validation in it")
+         "share of documents to keep for validation, chosen by a hash of their content; DIR then "
+         "has the folders train and validation")
       ->type_name("SHARE")
       ->check(finite_range(0.0, 0.99));
   app.add_flag("--strict", options.strict, "a broken line or file is an error");

@@ -98,7 +98,7 @@ int demo(const DemoOptions& options) {
   SweepRunner runner(sweep, out);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (!run_with_progress(runner, runner.choose(), std::min(2, cores), 1)) {
-    std::printf("stopped; ./dp demo goes on\n");
+    std::printf("stopped; run ./dp demo again to continue\n");
     return 130;
   }
   for (const auto& [run, words] : runner.failures())

@@ -161,26 +161,26 @@ int eval(const EvalOptions& options) {
 Run add_eval(CLI::App& app) {
   auto options = std::make_shared<EvalOptions>();
   app.add_option("model", options->model,
-                 "directory of a run, one of its checkpoints, a compiled model, or with --data, "
-                 "--choices or --last-word any model")
+                 "directory of a run, of one of its checkpoints or of a compiled model; with --data, "
+                 "--choices or --last-word, any model")
       ->type_name("DIR")
       ->required();
   app.add_option(
          "--lengths", options->lengths,
-         "lengths to report (default: 128,256,512; of tasks that ask once, eight from 40 to "
-         "256); of text: the loss by position up to the longest (default: none)")
+         "lengths to report (default: 128,256,512, or eight lengths from 40 to 256 for tasks that ask "
+         "once); for text: the loss by position up to the longest (default: none)")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 24));
   app.add_option(
          "--sequences", options->evaluation.sequences,
-         "test sequences; of tasks that ask once, so many of each length; of text, so many of "
-         "the longest of --lengths, if there are")
+         "number of test sequences; for tasks that ask once, of each length; for text, of the "
+         "longest of --lengths, if the text is long enough")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
-  app.add_option("--batch", options->evaluation.batch_size, "sequences at once")
+  app.add_option("--batch", options->evaluation.batch_size, "sequences per batch")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  app.add_option("--seed", options->evaluation.seed, "of the test sequences")
+  app.add_option("--seed", options->evaluation.seed, "seed of the test sequences")
       ->capture_default_str();
   options->text.add_to(app);
   options->json.add_to(app);

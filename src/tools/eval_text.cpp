@@ -288,14 +288,14 @@ void read_long_texts(const LanguageModel& model, const TextSubject& subject,
 
 void TextEvalOptions::add_to(CLI::App& app) {
   app.add_option("--data", data,
-                 "text to read, as dp data prepare made it (default: the run's validation text)")
+                 "dataset made by dp data prepare (default: the run's validation text)")
       ->type_name("DIR");
-  app.add_option("--max-tokens", max_tokens, "of the perplexity; 0: all of the text")
+  app.add_option("--max-tokens", max_tokens, "tokens to compute the perplexity on; 0: all of the text")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--rank-every", rank_every,
-                 "effective rank of every head's state along one text, after every so many tokens; "
-                 "0: none")
+                 "measure the effective rank of every head's state along one text, each time after this "
+                 "many tokens; 0: never")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--boundaries", boundaries,
@@ -303,10 +303,10 @@ void TextEvalOptions::add_to(CLI::App& app) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--choices", choices,
-                 "multiple choice, a JSON object per line: {\"context\", \"choices\", \"answer\"}")
+                 "multiple-choice questions, a JSON object per line: {\"context\", \"choices\", \"answer\"}")
       ->type_name("FILE");
   app.add_option("--last-word", last_word,
-                 "the last word of each text, a JSON object per line: {\"text\"}")
+                 "texts whose last word is to be predicted, a JSON object per line: {\"text\"}")
       ->type_name("FILE");
   tokenizer.add_to(app);
 }
@@ -317,7 +317,7 @@ ordered_json eval_text(const std::string& directory, std::vector<int64_t> length
   std::shared_ptr<const TokenDataset> data;
   if (!subject.data.empty()) data = std::make_shared<TokenDataset>(subject.data);
   if (!data && !lengths.empty())
-    throw InputError("--lengths: there is no text to read, expected --data");
+    throw InputError("--lengths needs text to read, expected --data");
   const LanguageModel model = load_model(directory);
   if (data && data->manifest().vocab_size > model.config().vocab_size)
     throw InputError(quote(subject.data.string()) + " has " +

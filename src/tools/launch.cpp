@@ -43,10 +43,10 @@ Run add_launch(CLI::App& app) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--threads-per-rank", command->launch.threads_per_rank,
-                 "of each process (default: its share of the cores)")
+                 "threads of each process (default: its share of the cores)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--max-restarts", command->max_restarts,
-                 "when a rank is lost, start all again with --resume, so many times")
+                 "how often to restart all ranks with --resume after one is lost")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--patience", command->launch.patience,

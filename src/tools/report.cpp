@@ -87,7 +87,8 @@ int report(const ReportOptions& options) {
 Run add_report(CLI::App& app) {
   auto options = std::make_shared<ReportOptions>();
   app.add_option("folders", options->folders,
-                 "training runs, or folders that hold some at any depth; or one compiled model; or one folder with stored results")
+                 "training runs, folders that contain runs at any depth, one compiled model, or one folder with "
+                 "stored results")
       ->type_name("DIR")
       ->required();
   app.add_option(

@@ -32,7 +32,7 @@ int sweep(const SweepOptions& options) {
   print_tables(plan, out, runner.failures());
   options.json.write(nlohmann::ordered_json::parse(sweep_summary(plan, out, runner.failures())));
   if (!whole) {
-    std::printf("stopped; the same command goes on\n");
+    std::printf("stopped; run the same command again to continue\n");
     return 130;
   }
   std::printf("wrote %s\n", (out / "sweep.json").c_str());

@@ -122,9 +122,9 @@ std::pair<CLI::App*, Run> add_tokenizer_command(CLI::App& app, const char* name,
       ->required();
   if (run == encode) {
     command->add_flag("--special", options->special,
-                      "names of special tokens in the text become these");
-    command->add_flag("--lines", options->lines, "each line by itself, without its end");
-    command->add_flag("--json", options->as_json, "a list as JSON");
+                      "turn the names of special tokens in the text into these tokens");
+    command->add_flag("--lines", options->lines, "encode each line by itself, without its line break");
+    command->add_flag("--json", options->as_json, "print a JSON list");
   }
   if (run == show_tokenizer) options->json.add_to(*command);
   return {command, [options, run] { return run(*options); }};
@@ -138,8 +138,8 @@ Run add_tokenizer(CLI::App& app) {
   CLI::App* train = app.add_subcommand("train", "learn a vocabulary from text");
   const std::vector<std::pair<CLI::App*, Run>> commands = {
       {train, add_tokenizer_train(*train)},
-      add_tokenizer_command(app, "encode", "text on stdin to numbers of tokens", encode),
-      add_tokenizer_command(app, "decode", "numbers of tokens on stdin to text", decode),
+      add_tokenizer_command(app, "encode", "turn text on stdin into token numbers", encode),
+      add_tokenizer_command(app, "decode", "turn token numbers on stdin into text", decode),
       add_tokenizer_command(app, "info", "what a tokenizer is", show_tokenizer)};
   return [commands] {
     for (const auto& [command, run] : commands)

@@ -67,21 +67,21 @@ int train_tokenizer(const TokenizerTraining& options) {
 Run add_tokenizer_train(CLI::App& app) {
   auto options = std::make_shared<TokenizerTraining>();
   app.add_option("sources", options->sources,
-                 "files of text or JSONL, perhaps compressed, and directories of them")
+                 "text or JSONL files, optionally compressed, or directories of them")
       ->type_name("SRC")
       ->required();
   app.add_option("--vocab-size", options->training.vocab_size,
-                 "number of tokens, with 256 for single bytes and 3 special ones")
+                 "number of tokens, including 256 for single bytes and 3 special ones")
       ->capture_default_str();
   app.add_option("--out", options->out, "the model to write")->type_name("FILE.model")->required();
   app.add_option("--type", options->training.type, "bpe or unigram")
       ->check(CLI::IsMember({"bpe", "unigram"}))
       ->capture_default_str();
   app.add_option("--sentences", options->training.most_sentences,
-                 "learn from a random sample of so many lines; memory grows with it")
+                 "size of the random sample of lines to learn from; memory grows with it")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--field", options->field, "the text's name in lines of JSONL")
+  app.add_option("--field", options->field, "name of the field that holds the text of a JSON line")
       ->capture_default_str();
   return [options] { return train_tokenizer(*options); };
 }

@@ -237,20 +237,20 @@ int torture(const TortureOptions& options) {
 
 Run add_torture(CLI::App& app) {
   auto options = std::make_shared<TortureOptions>();
-  app.add_option("--kills", options->kills, "SIGKILLs over one run")
+  app.add_option("--kills", options->kills, "number of SIGKILLs during the run")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--damages", options->damages,
-                 "of the newest checkpoint, between kills: flipped bits and truncated files; at most one per kill")
+                 "how often to damage the newest checkpoint between kills, by flipping bits or truncating files; at most once per kill")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("-n,--ranks", options->ranks, "processes that train together")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--steps-per-kill", options->steps_per_kill, "updates between two of them, about")
+  app.add_option("--steps-per-kill", options->steps_per_kill, "approximate number of updates between two kills")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  app.add_option("--seed", options->seed, "of the run and of the moments")->capture_default_str();
+  app.add_option("--seed", options->seed, "seed of the run and of the moments")->capture_default_str();
   app.add_option("--out", options->out,
                  "a new directory for the two runs (default: a temporary one, kept on failure)")
       ->type_name("DIR");

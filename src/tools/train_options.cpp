@@ -100,7 +100,7 @@ void add_train_options(CLI::App& app, const TaskOptions& task, TrainOptions& opt
     if (!is_recipe(setting)) add_setting(app, setting, options.given);
   app.add_option("--out", options.out, "directory of the run")->type_name("DIR")->required();
   app.add_flag("--resume", options.resume,
-               "go on with the run in --out, with its settings; starts it if there is none");
+               "continue the run in --out with its settings; start it if there is none");
   app.add_option(
          "--rank-timeout", options.rank_timeout,
          "of several ranks (dp launch): seconds within which all end when one does not answer")

@@ -23,7 +23,7 @@ Run add_verify_files(CLI::App& app) {
   options->json.add_to(app);
   app.footer(
       "Everything that dp writes carries checksums: weights, optimiser states, saved states and tokens. Exit code 1 if a file\n"
-      "was changed or damaged. A damaged checkpoint is no loss: train --resume falls back to the one before.");
+      "was changed or damaged. After that, train --resume falls back to the checkpoint before.");
   return [options] {
     options->json.check();
     const FilesReport report = verify_files(options->path);

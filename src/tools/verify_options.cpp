@@ -48,16 +48,16 @@ void WordOptions::parse() {
 
 void WordOptions::add_to(CLI::App& app) {
   app.add_option("--words", words,
-                 "all:N: every word of N symbols, or of fewer as --most-words says")
+                 "all:N checks every word of N symbols, or of fewer if --most-words is too small for that; none")
       ->capture_default_str();
-  app.add_option("--most-words", options.most_words, "most words that --words may be")
+  app.add_option("--most-words", options.most_words, "largest number of words for --words")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
-  app.add_option("--random", random, "WORDSxLENGTH")->capture_default_str();
-  app.add_option("--long", options.long_length, "symbols of one long word")
+  app.add_option("--random", random, "number and length of random words, as WORDSxLENGTH; none")->capture_default_str();
+  app.add_option("--long", options.long_length, "length of one long random word; 0: none")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
-  app.add_option("--seed", options.seed, "of random words")->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of the random words")->capture_default_str();
 }
 
 }  // namespace dp::cli

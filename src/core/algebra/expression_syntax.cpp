@@ -191,7 +191,7 @@ class ExpressionReader {
       const char32_t c = code();
       const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
       if (is_letter || (c >= '0' && c <= '9'))
-        fail("a character that is no letter or digit after the backslash");
+        fail("a character other than a letter or digit after the backslash");
     }
     if (at_end()) fail("a character");
     const char32_t result = code();

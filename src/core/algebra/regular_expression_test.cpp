@@ -205,7 +205,7 @@ TEST(RegularExpression, ErrorsNameThePosition) {
       {"[a-", "expected ']' at position 4, found the end"},
       {"ab\\", "expected a character after the backslash at position 4, found the end"},
       {"a\\d",
-       "expected a character that is no letter or digit after the backslash at position 3, "
+       "expected a character other than a letter or digit after the backslash at position 3, "
        "found 'd'"},
       {"éé)", "expected the end at position 3, found ')'"},
       {"[a-\xf0\x90\x80\x80]",

@@ -338,7 +338,7 @@ ModelConfig read_model_config(const fs::path& path) {
   const fs::path file = fs::is_directory(path, error) ? path / "config.json" : path;
   if (!fs::is_regular_file(file, error))
     throw InputError(quote(path.string()) +
-                     " is no model: expected a directory with a config.json, or such a file");
+                     " is not a model: expected a directory with a config.json, or a config.json");
   if (const uintmax_t size = fs::file_size(file, error); !error && size > kLargestFile)
     throw InputError(file.string() + ": " + std::to_string(size) +
                      " bytes, expected a config.json of at most " + std::to_string(kLargestFile));

@@ -239,7 +239,7 @@ TEST_F(ModelFiles, RefusesWhatIsTruncatedOrHostile) {
   std::ofstream(path_ / "config.json") << "{\"model_type\": \"gated_deltaproduct\", ";
   expect_error("config.json");
   fs::remove(path_ / "config.json");
-  expect_error("is no model");
+  expect_error("is not a model");
 }
 
 }  // namespace

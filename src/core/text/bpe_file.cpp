@@ -119,7 +119,7 @@ class BpeFileParser {
   int32_t known(const JsonPlace& merge, const std::string& name) const {
     const auto found = ids_.find(name);
     if (found == ids_.end())
-      merge.fail("needs " + quote(name) + ", which is no token of model.vocab");
+      merge.fail("needs " + quote(name) + ", which is not in model.vocab");
     return found->second;
   }
 

@@ -109,7 +109,7 @@ SentencePiece parse_piece(std::string_view bytes, const std::string& file, size_
                "has " + std::to_string(piece.text.size()) + " bytes, expected 1 to " +
                    std::to_string(kLongestPiece));
   if (utf8_prefix(piece.text) != piece.text.size()) fail_piece(file, index, "is no valid UTF-8");
-  if (!std::isfinite(piece.score)) fail_piece(file, index, "has a score that is no finite number");
+  if (!std::isfinite(piece.score)) fail_piece(file, index, "has a score that is not finite");
   return piece;
 }
 

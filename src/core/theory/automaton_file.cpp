@@ -143,7 +143,7 @@ Automaton parse_automaton(const std::string& json_text, const std::string& file)
 Automaton read_automaton(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
-    throw InputError(quote(path.string()) + " is no automaton: expected a JSON file");
+    throw InputError(quote(path.string()) + " is not an automaton: expected a JSON file");
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (!error && size > kLargestAutomatonFile)
     throw InputError(path.string() + ": " + std::to_string(size) +

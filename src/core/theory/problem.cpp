@@ -14,7 +14,7 @@ int32_t find_element(const FiniteGroup& group, const std::string& name, const st
     const Permutation permutation = Permutation::parse(name, group.degree());
     if (const auto found = group.find(permutation)) return *found;
   }
-  throw InputError(origin + ": " + quote(name) + " is no element of " + group.name() +
+  throw InputError(origin + ": " + quote(name) + " is not an element of " + group.name() +
                    ", whose elements are called " + group.element_name(0) + ", " +
                    group.element_name(group.order() - 1) + " and the like");
 }

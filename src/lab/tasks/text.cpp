@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 std::shared_ptr<const TokenDataset> open_split(const fs::path& data, const char* split) {
   if (data.empty())
-    throw InputError("there is no text to learn: expected --data with what dp data prepare made");
+    throw InputError("no text to learn from, expected --data with a dataset made by dp data prepare");
   if (!fs::exists(data / split / kManifestFile))
     throw InputError(quote(data.string()) + " has no " + split +
                      "/manifest.json, expected what dp data prepare --validation 0.01 makes");

@@ -38,14 +38,14 @@ std::vector<int32_t> generators_first(const FiniteGroup& group, std::vector<int3
 }  // namespace
 
 Settings WordProblemOptions::settings() {
-  return {text_setting("group", "task.group", group, "S3, A5, Z7, D4, S3xZ2, ..."),
+  return {text_setting("group", "task.group", group, "the group: S3, A5, Z7, D4, S3xZ2, ..."),
           integer_setting("max-moved", "task.max_moved", max_moved, 0, 1 << 20,
-                          "input only permutations that move at most so many points; 0: all"),
+                          "use only permutations that move at most this many points as input; 0: all"),
           integer_setting("tokens-per-element", "task.tokens_per_element", tokens_per_element, 1,
-                          kMaxTokensPerElement, "spread each element over so many tokens"),
+                          kMaxTokensPerElement, "tokens per element of the group"),
           flag_setting("most-moved-first", "task.most_moved_first", most_moved_first,
-                       "--curriculum-letters begins with the elements that move the most points, "
-                       "not the fewest")};
+                       "start --curriculum-letters with the elements that move the most points "
+                       "instead of the fewest")};
 }
 
 std::shared_ptr<const Task> WordProblemOptions::make_task() const {

@@ -240,7 +240,7 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
   const bool writes = !world || world->rank() == 0;
   if (writes && !resume && fs::exists(directory) && !fs::is_empty(directory))
     throw InputError(quote(directory.string()) +
-                     " is not empty, expected a new directory; --resume goes on with a run");
+                     " is not empty, expected a new directory; --resume continues a run");
   const std::string settings = to_json(config);
   if (world) expect_agreement(*world, settings, resume);
   Trainer trainer(config.model, make_task(config), config.training, world);

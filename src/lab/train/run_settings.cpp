@@ -33,7 +33,7 @@ Settings recipe_settings(RunConfig& run) {
   return {choice_setting(
               "recipe", "recipe", names, [&run] { return run.recipe; },
               [&run](const std::string& name) { run.recipe = name; },
-              "settings by name, which options given beside it override:\n" +
+              "a named set of options; options given explicitly override it:\n" +
                   describe_recipes(run.task) + "\n")
               .since_later()};
 }
@@ -51,11 +51,11 @@ Settings model_settings(ModelConfig& m) {
           "eigenvalues", "", {"-1,1", "0,1"},
           [&m]() -> std::string { return m.allow_neg_eigval ? "-1,1" : "0,1"; },
           [&m](const std::string& range) { m.allow_neg_eigval = range == "-1,1"; },
-          "range of the transitions' eigenvalues: -1,1 (beta in [0,2]) or 0,1")
+          "range of the transitions' eigenvalues: -1,1 (beta in [0,2]) or 0,1 (beta in [0,1])")
           .for_models(models_with(kHasEigenvalues)),
-      integer_setting("layers", "", m.num_hidden_layers, 1, 1000, "blocks"),
+      integer_setting("layers", "", m.num_hidden_layers, 1, 1000, "number of blocks"),
       integer_setting("hidden", "", m.hidden_size, 1, 1 << 16, "model width"),
-      integer_setting("heads", "", m.num_heads, 1, 1 << 12, "heads")
+      integer_setting("heads", "", m.num_heads, 1, 1 << 12, "number of heads")
           .for_models(models_with(kHasHeads)),
       integer_setting("head-dim", "", m.head_dim, 1, 4096, "width of keys and values")
           .for_models(models_with(kHasHeads)),
@@ -64,7 +64,7 @@ Settings model_settings(ModelConfig& m) {
           [&m](int64_t width) {
             m.intermediate_size = width > 0 ? std::optional(width) : std::nullopt;
           },
-          "width of the MLP; 0: 8/3 of --hidden, rounded up to 256"),
+          "width of the MLP; 0: 8/3 of --hidden, rounded up to a multiple of 256"),
       computed_setting(
           "conv", "", 0, 64, [&m] { return m.use_short_conv ? m.conv_size : 0; },
           [&m](int64_t taps) {
@@ -72,12 +72,12 @@ Settings model_settings(ModelConfig& m) {
             if (taps > 0) m.conv_size = taps;
           },
           "taps of the short convolution; 0: none"),
-      integer_setting("state-size", "", m.state_size, 1, 4096, "state of each channel")
+      integer_setting("state-size", "", m.state_size, 1, 4096, "state size of each channel")
           .for_models(models_with(kHasChannelState)),
-      real_setting("expand", "", m.expand, 1e-6, 1e6, "channels, in units of --hidden")
+      real_setting("expand", "", m.expand, 1e-6, 1e6, "number of channels as a multiple of --hidden")
           .for_models(models_with(kHasChannelState)),
       real_setting("init-std", "", m.initializer_range, 0, 100,
-                   "standard deviation of fresh matrices; narrow models learn sooner with about "
+                   "standard deviation of initial matrices; narrow models learn sooner with about "
                    "1 / sqrt(--hidden)"),
       flag_setting("forget-gate", "", m.use_forget_gate,
                    "a forget gate before each token's factors: Gated DeltaProduct")
@@ -91,42 +91,42 @@ Settings model_settings(ModelConfig& m) {
 Settings curriculum_settings(Curriculum& c, bool letters) {
   Settings all = {
       integer_setting("curriculum-window", "training.curriculum_window", c.window, 1, kMostSteps,
-                      "steps that the running mean of the loss looks back, see --curriculum"),
+                      "number of steps that the running mean of the loss covers, see --curriculum"),
       integer_setting("curriculum", "training.curriculum_first_length", c.first_length, 0, kLongest,
-                      "begin with sequences of this length and double it whenever the loss falls "
+                      "start with sequences of this length and double it whenever the loss falls "
                       "below --curriculum-loss; 0: the full length from the start"),
       positive_setting("curriculum-loss", "training.curriculum_loss_below", c.loss_below,
-                       "see --curriculum"),
+                       "running mean of the loss at which the length doubles, see --curriculum"),
       integer_setting("curriculum-steps", "training.curriculum_most_steps", c.most_steps, 0,
                       kMostSteps,
-                      "go on to the next length after so many steps at the latest; 0: never")
+                      "move on to the next length after this many steps at the latest; 0: no limit")
           .since_later()};
   if (!letters) return all;
   append(all,
          {integer_setting("curriculum-letters", "training.curriculum_first_letters",
                           c.first_letters, 0, kLongest,
-                          "begin with inputs of so many elements, generators first, and double "
-                          "their number whenever the length has come to "
-                          "--curriculum-letters-length, going back to the first one; 0: all "
+                          "start with this many elements as inputs, generators first, and double "
+                          "their number whenever the length reaches "
+                          "--curriculum-letters-length, going back to the first length; 0: all "
                           "elements from the start"),
           integer_setting("curriculum-letters-length", "training.curriculum_letters_length",
                           c.letters_length, 0, kLongest,
-                          "see --curriculum-letters; 0: the first length")});
+                          "length at which more elements are added, see --curriculum-letters; 0: the first length")});
   return all;
 }
 
 Settings training_settings(TrainerOptions& t, bool letters) {
   Settings all = {
       integer_setting("length", "training.length", t.length, 1, kLongest,
-                      "of training sequences; none longer is ever seen"),
-      integer_setting("steps", "training.steps", t.schedule.total_steps, 1, kMostSteps, "updates"),
+                      "length of training sequences; the model never sees longer ones"),
+      integer_setting("steps", "training.steps", t.schedule.total_steps, 1, kMostSteps, "number of updates"),
       integer_setting("batch", "training.batch_size", t.batch_size, 1, kLongest,
                       "sequences of --length per step"),
       integer_setting("accumulation", "training.accumulation", t.accumulation, 1, kLongest,
-                      "parts that a batch is computed in, to save memory"),
+                      "number of parts in which a batch is computed, to save memory"),
       flag_setting("recompute", "training.recompute", t.recompute,
-                   "keep activations of the square root of the number of layers only and compute "
-                   "the others again in the backward pass: less memory, a third more time")
+                   "keep the activations of only sqrt(layers) blocks and recompute the others in the "
+                   "backward pass: less memory, about a third more time")
           .since_later(),
       positive_setting("lr", "training.learning_rate", t.schedule.peak, "peak learning rate"),
       real_setting("min-lr", "training.min_learning_rate", t.schedule.minimum, 0, kMost,
@@ -134,17 +134,17 @@ Settings training_settings(TrainerOptions& t, bool letters) {
       integer_setting("warmup", "training.warmup_steps", t.schedule.warmup_steps, 0, kMostSteps,
                       "steps of linear warm-up"),
       real_setting("weight-decay", "training.weight_decay", t.optimiser.weight_decay, 0, kMost,
-                   "of matrices only"),
+                   "weight decay, of matrices only"),
       real_setting("beta1", "training.beta1", t.optimiser.beta1, 0, 0.99999,
-                   "memory of AdamW's first moment"),
+                   "decay rate of AdamW's first moment"),
       real_setting("beta2", "training.beta2", t.optimiser.beta2, 0, 0.99999,
-                   "memory of AdamW's second moment; less of it tames the rare large gradients of "
+                   "decay rate of AdamW's second moment; a lower one tames the rare large gradients of "
                    "a task that is almost learned"),
       positive_setting("adam-eps", "training.eps", t.optimiser.eps,
                        "added to the root of AdamW's second moment"),
       real_setting("label-smoothing", "training.label_smoothing", t.label_smoothing, 0, 0.99,
                    "share of the target that is spread over all classes; keeps logits from "
-                   "drifting with the position, so that longer sequences work"),
+                   "drifting with position, which helps on longer sequences"),
       real_setting("clip", "training.clip_norm", t.clip_norm, 0, kMost,
                    "largest norm of the gradient; 0: no limit"),
       choice_setting(
@@ -153,13 +153,13 @@ Settings training_settings(TrainerOptions& t, bool letters) {
           [&t](const std::string& name) {
             t.init = name == "paper" ? InitScheme::kPaper : InitScheme::kNormal;
           },
-          "fresh matrices: normal (deviation --init-std), or paper, as the paper's published code "
-          "draws those of the DeltaProduct layer")
+          "initial matrices: normal (standard deviation --init-std), or paper: drawn as in the paper's "
+          "published code for the DeltaProduct layer")
           .for_models(models_with(kHasPaperInit))
           .since_later()};
   append(all, curriculum_settings(t.curriculum, letters));
   all.push_back(
-      integer_setting("seed", "training.seed", t.seed, 0, kLargestSeed, "of weights and data"));
+      integer_setting("seed", "training.seed", t.seed, 0, kLargestSeed, "seed of weights and data"));
   return all;
 }
 
@@ -173,8 +173,8 @@ Settings evaluation_settings(RunConfig& run) {
                       "sequences per evaluation")};
   if (!std::holds_alternative<TextOptions>(run.task))
     all.push_back(real_setting("stop-at", "evaluation.stop_at", run.stop_at, 0, 1,
-                             "stop when this is reached: the share of right sequences at the "
-                             "longest of --eval-lengths, or the mean scaled accuracy of tasks that "
+                             "stop once this score is reached: the share of right sequences at the "
+                             "longest of --eval-lengths, or the mean scaled accuracy for tasks that "
                              "ask once; 0: never"));
   append(all, {integer_setting("checkpoint-every", "checkpoints.every", run.checkpoint_every, 1,
                                kMostSteps, "steps between checkpoints"),

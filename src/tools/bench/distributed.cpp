@@ -188,7 +188,7 @@ Run add_bench_distributed(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--part", options->part,
-                 "be one rank of those that the environment tells of, and write what it took here")
+                 "internal: run as one of the ranks named in the environment and write the times to this file")
       ->type_name("FILE");
   options->json.add_to(app);
   options->threads.add_to(app);
