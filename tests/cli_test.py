@@ -524,7 +524,7 @@ class Languages(Case):
         self.assertIn("line 1, column 4: '7' is not a symbol of mod-arith-brackets, expected one of", result.stderr)
         self.assert_refused(dp("analyze", run), "is a run of mod-arith-brackets, and only word problems are analysed")
         self.assert_refused(dp("verify", run), "is a run of mod-arith-brackets")
-        self.assert_refused(dp("train", "parity", "--resume", "--out", run), "by dp train mod-arith-brackets")
+        self.assert_refused(dp("train", "parity", "--resume", "--out", run), "continue it with dp train mod-arith-brackets --resume")
 
     def test_sweep_over_tasks_and_models(self):
         plan = {"base": {"hidden": 8, "heads": 1, "head-dim": 8, "mlp": 16, "steps": 2, "batch": 2, "eval-sequences": 2},

@@ -25,6 +25,7 @@ NOT_RUN = [
     (r"^(torchrun|mpirun)|^srun .*\.\.\.", "tests/distributed_test.py starts ranks in all of these ways"),
     (r"^curl", "needs the server of the line above; tests/serve_test.py sends requests"),
     (r"^tests/|^fuzz/", "other systems, hours"),
+    (r"\s(RUN|DIR|SRC|DST|NAME)\b", "has a placeholder; options are compared with the help"),
 ]
 PROGRAMS = r"echo|printf|curl|cmake|ninja|ctest|pip|python3|g\+\+|torchrun|mpirun|srun|fuzz/run|tests/platforms/run"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$|((?:^ {4}[^\n]*\n)+)", re.M | re.S)
