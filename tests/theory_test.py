@@ -6,6 +6,7 @@ import json
 import pathlib
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,13 @@ import unittest
 DP = sys.argv.pop(1)
 
 
-def dp(*arguments, text=None):
-    return subprocess.run([DP, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=600)
+def dp(*arguments, text=None, gigabytes=None):
+    limit = None
+    if gigabytes:
+        size = int(gigabytes * 1e9)
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    return subprocess.run([DP, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=600,
+                          preexec_fn=limit)
 
 
 def permutation(cycles, n):
@@ -105,6 +111,42 @@ class Groups(Case):
         self.assertEqual(dp("convert", model, converted, "--layout", "legacy").returncode, 0)
         self.assertEqual(self.predict(converted, ["(1 2) (2 3)"]), self.predict(model, ["(1 2) (2 3)"]))
 
+    def test_rwkv7_follows_all_of_s5(self):
+        generators = "(1 2),(1 2 3 4 5)"
+        model, text = self.compile("group", "S5", "--model", "rwkv7", "--layers", 4, "--generators", generators)
+        self.assertRegex(text, r"layers 4, n_h 1\b")
+        self.assertEqual(json.loads((model / "config.json").read_text())["model_type"], "rwkv7_product")
+        self.check_products(model, generators.split(","), 5)
+        result = dp("verify", model, "--words", "all:6", "--random", "5x100", "--long", 2000)
+        self.assertEqual(result.returncode, 0, result)
+        evaluation = self.folder / "eval.json"
+        result = dp("eval", model, "--lengths", "16,200", "--sequences", 32, "--json", evaluation)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual([row["sequence_accuracy"] for row in json.loads(evaluation.read_text())["lengths"]], [1, 1])
+
+    def test_isomorphic_groups_take_the_same_construction(self):
+        model, text = self.compile("group", "S3", "--layers", 2, "--num-householder", 1)
+        self.assertRegex(text, r"layers 2, n_h 1\b")
+        self.check_products(model, ["(1 2)", "(1 2 3)", "(1 3)"], 3)
+
+    def test_groups_of_matrices(self):
+        file = self.folder / "cube.json"  # turns of a cube about two axes, and its centre
+        file.write_text(json.dumps({"generators": {"x": [[1, 0, 0], [0, 0, -1], [0, 1, 0]], "z": [[0, -1, 0], [1, 0, 0], [0, 0, 1]],
+                                                   "n": [[-1, 0, 0], [0, -1, 0], [0, 0, -1]]}}))
+        model, text = self.compile("group", "--matrices", file)
+        self.assertIn("3 symbols, 48 states", text)
+        self.assertRegex(text, r"layers 1, n_h 3\b")
+        self.assertEqual(self.predict(model, ["x x x x n n", "x z z x"])[0].split(" ")[3::2], ["1", "1"])
+        result = dp("verify", model, "--words", "all:7", "--random", "5x100", "--long", 2000)
+        self.assertEqual(result.returncode, 0, result)
+        out = self.folder / "none"
+        file.write_text(json.dumps({"generators": {"x": [[1, 1], [0, 1]]}}))
+        self.assert_refused(dp("compile", "group", "--matrices", file, "--out", out), "'x'", "orthogonal")
+        file.write_text(json.dumps({"generators": {"x": [[0.6, -0.8], [0.8, 0.6]]}}))
+        self.assert_refused(dp("compile", "group", "--matrices", file, "--out", out), "finite group")
+        self.assert_refused(dp("compile", "group", "--out", out), "--matrices")
+        self.assertFalse(out.exists())
+
     def test_what_cannot_be_is_refused(self):
         out = self.folder / "none"
         self.assert_refused(dp("compile", "group", "S5", "--layers", 1, "--num-householder", 2, "--out", out),
@@ -146,6 +188,41 @@ class Languages(Case):
         self.assert_lines_refused(dp("predict", model, text="ca\n"), "'a' is not a symbol of c{2,3}, expected c")
         model, _ = self.compile("regex", ".*abc.*", "--alphabet", "abc", name="abc")
         self.check_language(model, ".*abc.*", "abc", longest=5)
+
+    def test_any_number_of_factors(self):
+        for i, (expression, alphabet) in enumerate([("(b*ab*ab*ab*ab*a)*b*", "ab"), ("((a|b)c(a|b)c?)*", "abc"),
+                                                    ("(ab*ab*ab*|c[ab]*c)*", "abc")]):
+            model, text = self.compile("regex", expression, "--num-householder", 1, name=str(i))
+            self.assertRegex(text, r"n_h 1\b")
+            self.check_language(model, expression, alphabet, longest=8 if len(alphabet) == 2 else 6)
+        model, _ = self.compile("regex", "[ab]*a{20}[ab]*", "--num-householder", 1, name="count")
+        words = ["a" * 19, "a" * 20, "b" + "a" * 21 + "b", "a" * 19 + "b" + "a" * 19, "ab" * 30 + "a" * 20 + "b" * 9]
+        self.assertEqual([answer.split(" ")[-1] for answer in self.predict(model, words)],
+                         ["accept" if "a" * 20 in word else "reject" for word in words])
+
+    def test_rwkv7(self):
+        for n in (1, 2, 3):
+            model, _ = self.compile("regex", "[ab]*abb", "--model", "rwkv7", "--num-householder", n, name=str(n))
+            self.assertEqual(json.loads((model / "config.json").read_text())["model_type"], "rwkv7_product")
+            self.check_language(model, "[ab]*abb", "ab", longest=8)
+
+    def test_sizes_are_bounded_and_told(self):
+        out = self.folder / "none"
+        result = dp("compile", "regex", "(a|b)*a(a|b){11}", "--out", self.folder / "twelfth", gigabytes=1)
+        self.assertEqual(result.returncode, 0, result)
+        file = self.folder / "cycle.json"
+        for n in (10000, 10007):
+            file.write_text(json.dumps({
+                "alphabet": ["a"], "states": [str(q) for q in range(n)], "start": "0", "accepting": ["0"],
+                "transitions": {str(q): {"a": str((q + 1) % n)} for q in range(n)}}))
+            result = dp("compile", "dfa", file, "--out", self.folder / str(n), gigabytes=1)
+            if n == 10000:
+                self.assertEqual(result.returncode, 0, result)
+            else:
+                self.assert_refused(result, "10007 states", "GB of --max-memory")
+        self.assert_refused(dp("compile", "dfa", file, "--max-states", 500, "--out", out), "10007 states", "--max-states")
+        self.assert_refused(dp("compile", "regex", "[ab]*a[ab]{5}", "--max-memory", 0.001, "--out", out), "--max-memory")
+        self.assertFalse(out.exists())
 
     def test_automaton_files(self):
         file = self.folder / "dfa.json"
@@ -250,6 +327,15 @@ class Verification(Case):
 class Theory(Case):
     def test_what_does_not_exist_is_not_called_right(self):
         self.assert_refused(dp("theory", "--only", "the word problem of a monster"), "--only", "monster")
+
+    def test_random_automata(self):
+        file = self.folder / "automata.json"
+        result = dp("theory-automata", "--count", 6, "--words", "all:5", "--random", "2x100", "--json", file)
+        self.assertEqual(result.returncode, 0, result)
+        found = json.loads(file.read_text())
+        self.assertEqual((found["automata"], found["wrong"]), (6, 0))
+        self.assertGreater(found["delayed"], 0)
+        self.assertGreaterEqual(found["permuting_in_cascade"], 3)
 
     def test_table(self):
         file = self.folder / "theory.json"

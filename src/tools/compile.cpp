@@ -28,13 +28,15 @@ constexpr const char* kCompileExplanation =
     "icosahedron\n"
     "  ./dp compile group S5 --layers 4 --generators '(1 2),(1 2 3 4 5)' --out models/s5\n"
     "  ./dp compile regex '(ab)*' --out models/ab\n"
+    "  ./dp compile regex '(ab)*' --num-householder 1 --model rwkv7 --out models/ab-rwkv7\n"
     "  ./dp compile dfa automaton.json --out models/automaton\n"
     "  echo abab | ./dp predict models/ab";
 
 struct CompileArguments {
-  std::string what, generators, alphabet, out;
+  std::string what, generators, matrices, alphabet, out;
   std::string recalled_alphabet = "ab";
-  std::string dtype = "f32";
+  std::string dtype = "f32", model = "deltaproduct";
+  double max_memory = 4;  // GB
   int64_t number = 0;
   theory::CompileOptions options;
   JsonOption json;
@@ -151,6 +153,15 @@ int write(const theory::Compiled& compiled, const CompileArguments& arguments) {
 }
 
 theory::Compiled compile_group(const CompileArguments& a) {
+  if (a.what.empty() == a.matrices.empty())
+    throw InputError(
+        "compile group takes the name of a group, as S5, or --matrices FILE.json: expected one of "
+        "them");
+  if (!a.matrices.empty()) {
+    if (!a.generators.empty())
+      throw InputError("--generators goes with a group's name; --matrices are generators");
+    return theory::compile_matrices(theory::read_matrix_group(a.matrices), a.matrices, a.options);
+  }
   return theory::compile_group(a.what, split_elements(a.generators), a.options);
 }
 theory::Compiled compile_regex(const CompileArguments& a) {
@@ -180,7 +191,18 @@ Run add_compile(CLI::App& app) {
         ->check(CLI::Range(1, 1000));
     sub->add_option("--num-householder", arguments->options.num_householder,
                     "Householder factors per token (default: the fewest)")
-        ->check(CLI::Range(1, 64));
+        ->check(CLI::Range(1, 4096));
+    sub->add_option("--model", arguments->model, "the architecture: deltaproduct or rwkv7")
+        ->check(CLI::IsMember({"deltaproduct", "rwkv7"}))
+        ->capture_default_str();
+    sub->add_option("--max-states", arguments->options.max_states,
+                    "larger automata and groups are refused")
+        ->check(CLI::Range(1, 1'000'000))
+        ->capture_default_str();
+    sub->add_option("--max-memory", arguments->max_memory,
+                    "GB of weights; what takes more is refused before it is built")
+        ->check(CLI::Range(1e-3, 1e6))
+        ->capture_default_str();
     sub->add_option("--dtype", arguments->dtype, "of the weights: f32 or bf16")
         ->check(CLI::IsMember({"f32", "bf16"}))
         ->capture_default_str();
@@ -195,8 +217,12 @@ Run add_compile(CLI::App& app) {
                         compile_group);
   group
       ->add_option("group", arguments->what,
-                   "S5 (permutations), A5 (even ones), Z12 (cyclic), D6 (dihedral), or a product such as S3xZ2")
-      ->required();
+                   "S5 (permutations), A5 (even ones), Z12 (cyclic), D6 (dihedral), or a product such as S3xZ2");
+  group
+      ->add_option("--matrices", arguments->matrices,
+                   "orthogonal matrices that generate the group: {\"generators\": {\"a\": [[0, "
+                   "-1], [1, 0]], ..}}")
+      ->type_name("FILE.json");
   group->add_option("--generators", arguments->generators,
                     "the elements that words are made of, separated by commas: '(1 2),(1 2 3)' "
                     "(default: all)");
@@ -224,7 +250,11 @@ Run add_compile(CLI::App& app) {
   recall
       ->add_option("--alphabet", arguments->recalled_alphabet, "the symbols, single characters")
       ->capture_default_str();
-  return [arguments, chosen] { return write((*chosen)(*arguments), *arguments); };
+  return [arguments, chosen] {
+    arguments->options.max_memory = arguments->max_memory * 1e9;
+    if (arguments->model == "rwkv7") arguments->options.architecture = theory::Architecture::kRwkv7;
+    return write((*chosen)(*arguments), *arguments);
+  };
 }
 
 }  // namespace dp::cli

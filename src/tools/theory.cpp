@@ -8,11 +8,11 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/timer.h"
-#include "report/page.h"
-#include "report/theory_results.h"
+#include "theory/claims.h"
 #include "theory/expressivity.h"
 #include "theory/verify.h"
 #include "tools/command.h"
+#include "tools/theory_page.h"
 #include "tools/verify_options.h"
 
 namespace dp::cli {
@@ -31,6 +31,7 @@ constexpr const char* kTheoryExplanation =
 struct TheoryOptions {
   WordOptions words{.words = "all:3", .random = "4x200", .options = {}};
   std::string dtype = "f32", only, page;
+  bool spectra = false;
   JsonOption json;
   ThreadsOption threads;
 };
@@ -72,49 +73,38 @@ Outcome check_model(const theory::Compiled& compiled, const TheoryOptions& optio
   return outcome;
 }
 
-// Its words are the same, but a long one takes the place of random ones only where there are none.
-Outcome check_products(const Automaton& automaton, const theory::VerifyOptions& words) {
-  const bool only_long = words.random_words == 0;
-  theory::Rwkv7CheckOptions check;
-  check.all_up_to = static_cast<int32_t>(words.all_words_up_to);
-  check.most_words = words.most_words;
-  check.random_words = static_cast<int32_t>(only_long ? words.long_length > 0 : words.random_words);
-  check.random_length = static_cast<int32_t>(only_long ? words.long_length : words.random_length);
-  const theory::Rwkv7Check result = theory::check_rwkv7(automaton, check);
-  return {result.wrong == 0,
-          result.compared,
-          "1 layer, a recurrence without a model around it",
-          {{"words", result.words}}};
-}
-
 int run_theory(TheoryOptions& options) {
   options.words.parse();
   options.json.check();
-  if (!options.page.empty()) require_writable(options.page);
+  if (!options.page.empty()) {
+    require_writable(options.page);
+    prepare_theory_page();
+  }
   auto rows = ordered_json::array();
-  report::TheoryResults results;
+  theory::TheoryResults results;
   int64_t wrong = 0, built = 0;
-  for (const theory::Expressed& entry : theory::expressivity_table()) {
+  std::vector<theory::Expressed> entries = theory::expressivity_table();
+  for (theory::Expressed& further : theory::further_statements())
+    entries.push_back(std::move(further));
+  for (const theory::Expressed& entry : entries) {
     bool any = false, all_right = true;
     int64_t positions = 0, models = 0;
     for (const theory::Example& example : entry.examples) {
       const std::string full = entry.model + ": " + entry.claim + ": " + example.name;
-      if (full.find(options.only) == std::string::npos) continue;
-      if (!example.compile && options.dtype == "bf16") continue;  // it has no weights to round
+      if (options.spectra || full.find(options.only) == std::string::npos) continue;
       if (!any)
         std::printf("%s%s layer%s, %s: %s\n", built == 0 ? "" : "\n", entry.layers.c_str(),
                     entry.layers == "1" ? "" : "s", entry.model.c_str(), entry.claim.c_str());
       any = true;
       const Timer timer;
-      Outcome outcome = example.compile ? check_model(example.compile(), options)
-                                        : check_products(example.rwkv7(), options.words.options);
+      Outcome outcome = check_model(example.compile(), options);
       std::printf("  %s %-58s %10ld positions  %s\n", outcome.right ? "✓" : "✗",
                   example.name.c_str(), outcome.positions, outcome.text.c_str());
       std::fflush(stdout);
       ordered_json row = {{"claimed_layers", entry.layers}, {"model", entry.model},
-                          {"claim", entry.claim},           {"example", example.name},
-                          {"exact", outcome.right},         {"positions", outcome.positions},
-                          {"seconds", timer.seconds()}};
+                          {"claim", entry.claim},           {"source", entry.source},
+                          {"example", example.name},        {"exact", outcome.right},
+                          {"positions", outcome.positions}, {"seconds", timer.seconds()}};
       row.update(outcome.json);
       rows.push_back(std::move(row));
       all_right = all_right && outcome.right, wrong += !outcome.right;
@@ -127,13 +117,13 @@ int run_theory(TheoryOptions& options) {
            std::to_string(models) + " built, " + std::to_string(positions) + " answers compared",
            all_right});
   }
-  if (built == 0)
+  if (built == 0 && !options.spectra)
     throw InputError("--only: no model's description contains " + quote(options.only));
   ordered_json claims = ordered_json::array();
-  if (options.only.empty() || !options.page.empty()) {
+  if (options.only.empty() || options.spectra || !options.page.empty()) {
     std::printf("\nSpectra and stability\n");
-    report::TheoryResults spectra = report::theory_results();
-    for (const report::TheoryClaim& claim : spectra.claims) {
+    theory::TheoryResults spectra = theory::theory_results();
+    for (const theory::TheoryClaim& claim : spectra.claims) {
       std::printf("  %s %s: %s\n", claim.holds ? "✓" : "✗", claim.claim.c_str(),
                   claim.found.c_str());
       claims.push_back({{"claim", claim.claim}, {"found", claim.found}, {"holds", claim.holds}});
@@ -146,7 +136,7 @@ int run_theory(TheoryOptions& options) {
   std::printf("\n%ld examples built from proofs, %s\n", built,
               wrong == 0 ? "everything holds" : (std::to_string(wrong) + " claims failed").c_str());
   if (!options.page.empty()) {
-    report::write_page(report::theory_data(results), options.page);
+    write_theory_page(results, options.page);
     std::printf("wrote %s: open it in a browser\n", options.page.c_str());
   }
   options.json.write({{"dtype", options.dtype}, {"models", rows}, {"claims", claims}});
@@ -161,6 +151,8 @@ Run add_theory(CLI::App& app) {
   options->words.options.long_length = 0, options->words.options.most_words = 20000;
   options->words.add_to(app);
   app.add_option("--only", options->only, "models whose description contains this text");
+  app.add_flag("--spectra", options->spectra,
+               "only the claims about spectra, stability and groups");
   app.add_option("--dtype", options->dtype, "of the weights: f32 or bf16")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();

@@ -5,6 +5,7 @@
 #include "tools/program.h"
 #include "tools/selfcheck.h"
 #include "tools/serve_compiled.h"
+#include "tools/theory_page.h"
 #include "tools/trained_words.h"
 
 namespace dp::cli {
@@ -44,5 +45,8 @@ Run add_bench_op(CLI::App& app) { return add_in_lab(app); }
 Run add_bench_train(CLI::App& app) { return add_in_lab(app); }
 Run add_bench_rivals(CLI::App& app) { return add_in_lab(app); }
 Run add_bench_distributed(CLI::App& app) { return add_in_lab(app); }
+void prepare_theory_page() { run_in_lab(); }
+
+void write_theory_page(const theory::TheoryResults&, const std::filesystem::path&) { run_in_lab(); }
 
 }  // namespace dp::cli

@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "algebra/cascade_blocks.h"
+#include "algebra/cascade_counting.h"
 #include "algebra/cascade_places.h"
 #include "algebra/cascade_tiles.h"
 #include "base/error.h"
@@ -22,6 +24,8 @@ namespace {
 
 constexpr size_t kMaxPrefixes = 1'000'000;
 constexpr size_t kMaxMoves = 3'000'000;  // states times symbols, over all places
+constexpr size_t kManyPrefixes = 4096;   // beyond which a level that counts is tried
+constexpr int32_t kLargestLevel = 32;    // beyond which levels are split where that is possible
 
 bool is_identity(const StateMap& map) {
   for (size_t i = 0; i < map.size(); ++i)
@@ -84,6 +88,12 @@ class CascadeMaker {
   CascadeMaker(const Automaton& automaton, TileStrategy strategy)
       : automaton_(automaton), strategy_(strategy), places_(automaton) {}
 
+  /// The same, with a first level that counts as `number` does; none if that is not of use.
+  std::optional<Cascade> run_counting(const std::vector<int32_t>& number) {
+    if (!count(number)) return std::nullopt;
+    return run();
+  }
+
   /// None if that would be too large.
   std::optional<Cascade> run() {
     while (places_.most_states() > 1 && !finish())
@@ -140,6 +150,7 @@ class CascadeMaker {
   }
 
   bool refine();
+  bool count(const std::vector<int32_t>& number);
 
   const Automaton& automaton_;
   const TileStrategy strategy_;
@@ -211,6 +222,66 @@ bool CascadeMaker::refine() {
   return !too_large();
 }
 
+/// Adds a level that counts along the states that are left for good, as if they never were: state i of a{20} after i
+/// letters, modulo 21. For that each symbol that keeps some of them must add a constant or lead to one number. What
+/// remains to be told is whether they have been left, and which of the states with the same number it is.
+bool CascadeMaker::count(const std::vector<int32_t>& number) {
+  const auto stays = [&](int32_t q) { return number[static_cast<size_t>(q)] >= 0; };
+  const auto count = static_cast<size_t>(*std::ranges::max_element(number)) + 1;
+  if (count < 2) return false;
+  // A multiple of the largest level, so that it can be split.
+  size_t size = count;
+  if (size > static_cast<size_t>(kLargestLevel))
+    size = (size + kLargestLevel - 1) / kLargestLevel * kLargestLevel;
+  std::vector<StateMap> maps;
+  for (const StateMap& map : automaton_.moves) {
+    std::optional<int64_t> shift, target;
+    bool shifts = true, resets = true;
+    for (size_t q = 0; q < map.size(); ++q) {
+      if (!stays(static_cast<int32_t>(q)) || !stays(map[q])) continue;
+      const int64_t to = number[static_cast<size_t>(map[q])], by = to - number[q];
+      shifts = shifts && shift.value_or(by) == by, resets = resets && target.value_or(to) == to;
+      shift = by, target = to;
+    }
+    StateMap level_map(size);
+    for (size_t i = 0; i < size; ++i)
+      level_map[i] = !shift   ? static_cast<int32_t>(i)
+                     : shifts ? static_cast<int32_t>((static_cast<int64_t>(i + size) + *shift) %
+                                                     static_cast<int64_t>(size))
+                              : static_cast<int32_t>(*target);
+    if (shift && !shifts && !resets) return false;
+    maps.push_back(std::move(level_map));
+  }
+  const int32_t start = number[static_cast<size_t>(automaton_.start)];
+  LevelMaker level(size, start, 1, num_symbols());
+  for (size_t x = 0; x < maps.size(); ++x) level.set(0, x, maps[x]);
+  // The numbers that can be reached are the places.
+  std::vector<Place> places;
+  std::vector<int32_t> place_of(size, -1), refined;
+  std::vector<int32_t> order;
+  const auto reach = [&](int32_t point) {
+    int32_t& place = place_of[static_cast<size_t>(point)];
+    if (place < 0) {
+      place = static_cast<int32_t>(order.size());
+      order.push_back(point);
+      places.emplace_back();
+      places.back().prefix = point;
+      refined.push_back(0);
+    }
+    return place;
+  };
+  reach(start);
+  for (size_t at = 0; at < order.size(); ++at)
+    for (const StateMap& map : maps) {
+      const int32_t next = reach(map[static_cast<size_t>(order[at])]);
+      places[at].next.push_back(next);
+    }
+  cascade_.levels.push_back(level.take());
+  num_prefixes_ = size;
+  places_ = Places(places_, std::move(places), refined);
+  return !too_large();
+}
+
 /// How many transpositions, which reflections can be, it takes to make the permutation.
 int64_t num_transpositions(const StateMap& permutation) {
   int64_t count = 0;
@@ -277,10 +348,18 @@ Cascade krohn_rhodes(const Automaton& automaton) {
       if (cascade && (!best || cost(*cascade) < cost(*best))) best = std::move(cascade);
     }
   }
+  if (!best || best->state.size() > kManyPrefixes)
+    for (const std::vector<int32_t>& number : countings(automaton))
+      for (const TileRule rule : {TileRule::kImages, TileRule::kLargestImages}) {
+        auto cascade = CascadeMaker(automaton, {rule, true}).run_counting(number);
+        if (cascade && (!best || cascade->state.size() < best->state.size()))
+          best = std::move(cascade);
+      }
   if (!best)
     throw InputError("cascade of an automaton of " + std::to_string(automaton.num_states()) +
                      " states: expected at most " + std::to_string(kMaxPrefixes) +
                      " combinations of the levels' states, found more");
+  split_large_levels(*best, kLargestLevel);
   return *std::move(best);
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "algebra/character_ranks.h"
 #include "algebra/group.h"
 
 namespace dp {
@@ -104,6 +105,59 @@ TEST(FiniteGroup, AgreesWithGap) {
       for (int32_t b = 0; b < group.order(); ++b)
         ASSERT_EQ(next(), group.multiply(b, a)) << "GAP's product of " << a << " and " << b;
     ASSERT_TRUE(numbers.good()) << "GAP's table is cut short";
+  }
+}
+
+// Degrees and ranks of all irreducible real representations, from GAP's character tables: for every element, in the order of
+// permutations, the sum of a polynomial of the ranks over the representations, which does not depend on their order.
+TEST(IrreducibleRanks, AgreeWithGap) {
+  if (!gap_is_installed()) GTEST_SKIP() << "GAP is not installed (Debian: gap-core)";
+  const Case cases[] = {
+      {"Z7", "CyclicGroup(IsPermGroup, 7)"},
+      {"D9", "DihedralGroup(IsPermGroup, 18)"},
+      {"S4", "SymmetricGroup(4)"},
+      {"S5", "SymmetricGroup(5)"},
+      {"A5", "AlternatingGroup(5)"},
+      {"A6", "AlternatingGroup(6)"},
+      {"D4xA4", "DirectProduct(DihedralGroup(IsPermGroup, 8), AlternatingGroup(4))"}};
+  std::ostringstream script;
+  script << "SetPrintFormattingStatus(\"*stdout*\", false);\n"
+            "ranks := function(group)\n"
+            "  local t, irr, ind, fus, g, i, k, chi, o, fixed, sum, times, done;\n"
+            "  t := CharacterTable(group); irr := Irr(t); ind := Indicator(t, 2);\n"
+            "  for g in AsSSortedList(group) do\n"
+            "    sum := 0; o := Order(g);\n"
+            "    for i in [1..Length(irr)] do\n"
+            "      chi := irr[i];\n"
+            "      fixed := Sum([0..o-1], k -> (g^k)^chi) / o;\n"
+            "      times := 2; if ind[i] = 1 then times := 1; fi;\n"
+            "      done := times * (chi[1] - fixed) + 100 * times * chi[1];\n"
+            "      if ind[i] = 0 then sum := sum + done^2 / 2; else sum := sum + done^2; fi;\n"
+            "    od;\n"
+            "    Print(sum, \" \");\n"
+            "  od;\n"
+            "  Print(\"\\n\");\n"
+            "end;\n";
+  for (const Case& c : cases) script << "ranks(" << c.gap << ");\n";
+  const std::string output = run_gap(script.str() + "QUIT;\n");
+  std::istringstream lines(output);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const FiniteGroup group = FiniteGroup::parse(c.name);
+    const auto all = irreducible_ranks(group).value();
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line)) << "GAP printed:\n" << output.substr(0, 2000);
+    std::istringstream numbers(line);
+    for (int32_t g = 0; g < group.order(); ++g) {
+      int64_t expected = -1, sum = 0;
+      numbers >> expected;
+      for (const IrreducibleRanks& one : all) {
+        const int64_t both = one.rank[static_cast<size_t>(g)] + 100 * one.degree;
+        sum += both * both;
+      }
+      ASSERT_EQ(sum, expected) << "element " << group.element_name(g) << "; GAP printed "
+                               << line.substr(0, 200);
+    }
   }
 }
 

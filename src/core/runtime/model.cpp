@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/delta_product_mixer.h"
+#include "runtime/rwkv7_mixer.h"
 
 namespace dp::runtime {
 namespace {
@@ -28,6 +29,8 @@ void check_state_size(const ModelConfig& c, const std::string& origin) {
 
 std::unique_ptr<TokenMixer> make_mixer(const ModelConfig& config, const std::string& prefix,
                                        WeightReader& weights) {
+  if (config.model_type == "rwkv7_product")
+    return std::make_unique<Rwkv7Mixer>(config, prefix + "attn.", weights);
   return std::make_unique<DeltaProductMixer>(config, prefix + "attn.", weights);
 }
 
@@ -47,6 +50,9 @@ Block read_block(const ModelConfig& config, const std::string& prefix, WeightRea
 
 bool is_supported(const ModelConfig& config) {
   const std::string& type = config.model_type;
+  if (type == "rwkv7_product")
+    return !config.use_short_conv && !config.use_forget_gate && !config.use_output_gate &&
+           config.value_heads() == config.num_heads;
   return type == "gated_deltaproduct" || type == "gated_delta_product" || type == "delta_net" ||
          type == "gated_deltanet";
 }

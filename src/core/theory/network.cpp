@@ -9,12 +9,11 @@
 namespace dp::theory {
 namespace {
 
-constexpr double kNormed = 8;       // the RMS norms divide by this
-constexpr double kSaturated = 200;  // sigmoid and softplus of +-200 are exact
-constexpr double kTinyValue =
-    0x1p-14;  // values of Reading::kVector: 4e-9 when squared, norm_eps is 1e-6
+constexpr double kNormed = 8;           // the RMS norms divide by this
+constexpr double kSaturated = 200;      // sigmoid and softplus of +-200 are exact
+constexpr double kTinyValue = 0x1p-14;  // of Reading::kVector: 4e-9 squared, norm_eps is 1e-6
 constexpr double kStep =
-    64;  // half of the distance, in pre-activations, between a rule's no and yes
+    64;  // half of the distance between a rule's no and yes, in pre-activations
 constexpr int64_t kConstants = 6;  // four squares make any number
 
 // Integers whose squares sum to `sum`: first two equal powers of 2, which rules can multiply into exact biases even
@@ -66,6 +65,12 @@ void Head::reflect(int64_t feature, int64_t factor, Vector k) {
   keys_[{feature, factor}] = {2, std::move(k)};
 }
 
+void Head::copy(int64_t feature, int64_t factor, int64_t from, int64_t to) {
+  Vector k(static_cast<size_t>(dimension_), 0.0);
+  k[static_cast<size_t>(from)] = std::sqrt(0.5), k[static_cast<size_t>(to)] = -std::sqrt(0.5);
+  keys_[{feature, factor}] = {2, std::move(k), from};
+}
+
 void Head::write(int64_t feature, int64_t factor, Vector k) {
   keys_[{feature, factor}] = {1, std::move(k)};
 }
@@ -84,8 +89,11 @@ Rule all_of(std::span<const int64_t> features, Terms then) {
   return rule;
 }
 
-Network::Network(int64_t vocab_size, int64_t num_inputs)
-    : vocab_size_(vocab_size), next_dimension_(kConstants), tokens_{kConstants, num_inputs} {
+Network::Network(int64_t vocab_size, int64_t num_inputs, Architecture architecture)
+    : vocab_size_(vocab_size),
+      next_dimension_(kConstants),
+      architecture_(architecture),
+      tokens_{kConstants, num_inputs} {
   next_dimension_ += num_inputs;
 }
 
@@ -103,6 +111,11 @@ Features Network::add_slots(int64_t size) {
 
 Layer& Network::add_layer() { return layers_.emplace_back(); }
 
+Layer& Network::layer_at(int64_t index) {
+  while (num_layers() <= index) add_layer();
+  return layers_[static_cast<size_t>(index)];
+}
+
 void Network::add_logit(int64_t token, const Terms& terms) {
   Terms& all = logits_[token];
   all.insert(all.end(), terms.begin(), terms.end());
@@ -113,6 +126,7 @@ class Network::Writer {
  public:
   Writer(const Network& network, int64_t bos, const BuildOptions& options);
   Weights write();
+  const ModelConfig& config() const { return config_; }
 
  private:
   // Row by row.
@@ -125,12 +139,15 @@ class Network::Writer {
   void size(int64_t bos, int64_t num_householder);
   void write_embeddings();
   void write_head(int64_t layer, int64_t h);
+  void write_betas(const Head& head, int64_t layer, int64_t h);
+  void write_rwkv7_gates(const Head& head, int64_t layer, int64_t h);
   void write_rules(int64_t layer);
   void write_logits();
   std::vector<float>& values(const std::string& name) { return weights_.arrays.at(name).values; }
   Table matrix(const std::string& name) {
     return {values(name).data(), weights_.arrays.at(name).shape[1]};
   }
+  bool rwkv7() const { return network_.architecture_ == Architecture::kRwkv7; }
   std::string mixer(int64_t layer) { return "model.layers." + std::to_string(layer) + ".attn."; }
   // Keys come up many times, and to find the best for bfloat16 takes a while.
   const Vector& preactivations(const Vector& direction) {
@@ -174,6 +191,8 @@ void Network::Writer::size(int64_t bos, int64_t num_householder) {
       for (const auto& [at, key] : head.keys_) {
         factors = std::max(factors, at.second + 1);
         both_signs = both_signs || has_both_signs(key.k);
+        if (key.copied >= 0 && !rwkv7())
+          throw std::invalid_argument("Network: only RWKV-7 can copy");
       }
     }
   }
@@ -194,6 +213,11 @@ void Network::Writer::size(int64_t bos, int64_t num_householder) {
   config_.intermediate_size = (2 * rules + 1 + 7) / 8 * 8;
   config_.bos_token_id = bos;
   config_.eos_token_ids = {};
+  if (rwkv7()) {
+    if (gate) throw std::invalid_argument("Network: RWKV-7 cannot reset");
+    config_.model_type = "rwkv7_product";
+    config_.gate_low_rank_dim = config_.hidden_size;
+  }
   constants_ =
       constants_for(static_cast<int64_t>(kNormed * kNormed) * config_.hidden_size - 1 - groups);
 }
@@ -224,20 +248,19 @@ void Network::Writer::write_head(int64_t layer, int64_t h) {
         put(matrix, row + i * copies + c, feature, u[static_cast<size_t>(i)]);
   };
 
-  auto beta = matrix(prefix + "b_proj.weight");
-  for (int64_t i = 0; i < head.driver_.size; ++i)
-    for (int64_t j = 0; j < config_.num_householder; ++j)
-      put(beta, j * H + h, head.driver_[i], -kSaturated);
-  for (const auto& [at, key] : head.keys_) {
-    const auto [feature, factor] = at;
-    put(beta, factor * H + h, feature, key.beta == 2 ? kSaturated : 0);
-    put_unit(matrix(prefix + "k_proj.weight"), (factor * H + h) * K_, feature, key.k);
-  }
+  for (const auto& [at, key] : head.keys_)
+    put_unit(matrix(prefix + "k_proj.weight"), (at.second * H + h) * K_, at.first, key.k);
+  if (rwkv7())
+    write_rwkv7_gates(head, layer, h);
+  else
+    write_betas(head, layer, h);
 
   // Directions may have any size; at most 0.25 can be negative.
   double most = 0;
   for (const auto& [at, v] : head.values_) most = std::max(most, largest(v));
-  const double size = head.reading_ == Reading::kVector ? kTinyValue : 0.25 / std::max(most, 1e-30);
+  // RWKV-7 writes k*a v with a = 1/2; directions do not mind.
+  const double size = head.reading_ == Reading::kVector ? (rwkv7() ? 2 : 1) * kTinyValue
+                                                        : 0.25 / std::max(most, 1e-30);
   for (const auto& [at, v] : head.values_)
     for (size_t i = 0; i < v.size(); ++i)
       put(matrix(prefix + "v_proj.weight"), (at.second * H + h) * V_ + static_cast<int64_t>(i),
@@ -262,6 +285,29 @@ void Network::Writer::write_head(int64_t layer, int64_t h) {
   auto output = matrix(prefix + "o_proj.weight");
   for (int64_t i = 0; i < head.slots_.size; ++i)
     output[head.slots_[i]][h * V_ + i] = static_cast<float>(1 / (kSlotScale * read));
+}
+
+void Network::Writer::write_betas(const Head& head, int64_t layer, int64_t h) {
+  Table beta = matrix(mixer(layer) + "b_proj.weight");
+  const auto put = [&](int64_t feature, int64_t factor, double preactivation) {
+    beta[factor * config_.num_heads + h][feature] = static_cast<float>(kNormed * preactivation);
+  };
+  for (int64_t i = 0; i < head.driver_.size; ++i)
+    for (int64_t j = 0; j < config_.num_householder; ++j) put(head.driver_[i], j, -kSaturated);
+  for (const auto& [at, key] : head.keys_) put(at.first, at.second, key.beta == 2 ? kSaturated : 0);
+}
+
+// The bias says no; features lift all coordinates to yes or to one half, or to yes those of one row.
+void Network::Writer::write_rwkv7_gates(const Head& head, int64_t layer, int64_t h) {
+  const int64_t copies = this->copies(head);
+  Table up = matrix(mixer(layer) + "a_proj.1.weight");
+  for (const auto& [at, key] : head.keys_) {
+    const int64_t first = (at.second * config_.num_heads + h) * K_;
+    const double lift = key.beta == 2 ? 2 * kSaturated : kSaturated;
+    for (int64_t i = 0; i < head.dimension_ * copies; ++i)
+      if (key.copied < 0 || i / copies == key.copied)
+        up[first + i][at.first] = static_cast<float>(kNormed * lift);
+  }
 }
 
 void Network::Writer::write_rules(int64_t layer) {
@@ -311,6 +357,11 @@ Weights Network::Writer::write() {
   weights_ = blank_weights(config_);
   write_embeddings();
   for (int64_t layer = 0; layer < network_.num_layers(); ++layer) {
+    if (rwkv7()) {
+      Table down = matrix(mixer(layer) + "a_proj.0.weight");
+      for (int64_t i = 0; i < config_.hidden_size; ++i) down[i][i] = 1;
+      std::ranges::fill(values(mixer(layer) + "a_proj.bias"), static_cast<float>(-kSaturated));
+    }
     const auto heads = network_.layers_[static_cast<size_t>(layer)].heads.size();
     for (size_t h = 0; h < heads; ++h) write_head(layer, static_cast<int64_t>(h));
     write_rules(layer);
@@ -318,6 +369,10 @@ Weights Network::Writer::write() {
   write_logits();
   round_to_dtype(weights_);
   return std::move(weights_);
+}
+
+ModelConfig Network::config(int64_t bos, const BuildOptions& options) const {
+  return Writer(*this, bos, options).config();
 }
 
 Weights Network::build(int64_t bos, const BuildOptions& options) const {

@@ -11,6 +11,9 @@
 //   therefore there several times, which makes keys longer and changes nothing else.
 // - Heads write what they read to slots of the stream, at 1/4096 of its size: too small for the norms to notice.
 // - A rule is a pair of units of the MLP whose difference is exactly 0 or 1 (to rounding), not "about" that.
+//
+// The same description becomes a model with RWKV-7's transitions, diag(w) - 2 k (k*a)^T with w = 1: a = 1 is a
+// reflection, a = 1/2 a write, a = 0 nothing, and a that is 1 in a single coordinate a copy. It has no resets.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -39,6 +42,8 @@ using Terms = std::vector<std::pair<int64_t, double>>;
 /// Slots hold what heads read, divided by this.
 inline constexpr double kSlotScale = 4096;
 
+enum class Architecture { kDeltaProduct, kRwkv7 };
+
 /// How much of a state a head reports: its direction, brought to length 1 by the output norm, or the vector
 /// itself. The latter takes values so small that norm_eps outweighs them.
 enum class Reading { kDirection, kVector };
@@ -51,11 +56,14 @@ class Head {
 
   /// H <- (I - 2 k k^T) H, as factor number `factor` of the token; k a unit vector.
   void reflect(int64_t feature, int64_t factor, Vector k);
+  /// Row `to` of H receives row `from`, which becomes 0: for a unit vector of states, `from` goes to `to`. Only
+  /// RWKV-7's transitions can do that.
+  void copy(int64_t feature, int64_t factor, int64_t from, int64_t to);
   /// H <- H + k (v - H^T k)^T: along k, a unit vector, the state becomes the value of that factor.
   void write(int64_t feature, int64_t factor, Vector k);
   /// The value is v if `feature`, of any group, is 1.
   void value(int64_t feature, int64_t factor, Vector v);
-  /// H <- 0, before any factor.
+  /// H <- 0, before any factor. RWKV-7's transitions cannot do that.
   void reset(int64_t feature);
   /// slots <- H^T q, or its direction, if `feature`, of any group, is 1; q a unit vector.
   void query(int64_t feature, Vector q);
@@ -67,6 +75,7 @@ class Head {
   struct Key {
     double beta;
     Vector k;
+    int64_t copied = -1;  // row `from` of a copy
   };
   int64_t dimension_;
   Reading reading_;
@@ -93,15 +102,16 @@ struct Layer {
 };
 
 struct BuildOptions {
-  int64_t num_householder =
-      0;                  // factors per token, at least as many as any head uses; 0: just as many
+  // Factors per token, at least as many as any head uses; 0: just as many.
+  int64_t num_householder = 0;
   bool bfloat16 = false;  // weights that lose as little as possible when rounded to that
 };
 
 class Network {
  public:
   /// The tokens 0 .. num_inputs-1 are the first group of features; those after them are for answers only.
-  Network(int64_t vocab_size, int64_t num_inputs);
+  Network(int64_t vocab_size, int64_t num_inputs,
+          Architecture architecture = Architecture::kDeltaProduct);
 
   const Features& tokens() const { return tokens_; }
   /// A group that the rules of one layer write: exactly one of them to 1 at every token.
@@ -109,17 +119,22 @@ class Network {
   /// Dimensions for what a head reads.
   Features add_slots(int64_t size);
   Layer& add_layer();
+  /// Layer number `index`, added with those before it if they are not there yet.
+  Layer& layer_at(int64_t index);
   Layer& layer(int64_t index) { return layers_[static_cast<size_t>(index)]; }
   int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
 
   /// Adds to the logit of a token.
   void add_logit(int64_t token, const Terms& terms);
 
+  /// The shape of what build() makes, before any memory is taken for it.
+  ModelConfig config(int64_t bos, const BuildOptions& options = {}) const;
   Weights build(int64_t bos, const BuildOptions& options = {}) const;
 
  private:
   class Writer;
   int64_t vocab_size_, next_dimension_;
+  Architecture architecture_;
   Features tokens_;
   std::vector<Features> groups_;
   std::deque<Layer> layers_;

@@ -5,11 +5,15 @@
 #include <numbers>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
+
+#include "base/error.h"
 
 namespace dp::theory {
 namespace {
 
 constexpr double kOrthogonal = 1e-9;
+constexpr double kMostMatrixBytes = 1e9;
 
 Matrix plane_matrix(double angle, bool reflection) {
   Matrix m(2, 2);
@@ -54,8 +58,81 @@ Representation spread(const FiniteGroup& group, const std::vector<int32_t>& gene
   return result;
 }
 
-bool is_simple_name(const std::string& name, char letter) {
-  return name.size() > 1 && name[0] == letter && name.find('x') == std::string::npos;
+int64_t element_order(const FiniteGroup& group, int32_t g) { return group.permutation(g).order(); }
+
+// x of order p and y of order 2 whose product is of order 3: for p = 3, 4, 5 these relations define A4, S4 and A5, so
+// if they generate that many elements, they generate that group.
+struct SolidGenerators {
+  int32_t x, y;
+  int64_t p;
+  std::vector<int32_t> elements;  // that they generate, ascending
+};
+std::optional<SolidGenerators> find_solid(const FiniteGroup& group, int64_t order) {
+  const int64_t p = order == 12 ? 3 : order == 24 ? 4 : order == 60 ? 5 : 0;
+  if (p == 0) return std::nullopt;
+  for (int32_t x = 0; x < group.order(); ++x) {
+    if (element_order(group, x) != p) continue;
+    for (int32_t y = 0; y < group.order(); ++y) {
+      if (element_order(group, y) != 2 || element_order(group, group.multiply(x, y)) != 3) continue;
+      std::vector<int32_t> elements = group.subgroup(std::vector{x, y});
+      if (static_cast<int64_t>(elements.size()) == order)
+        return SolidGenerators{x, y, p, std::move(elements)};
+    }
+  }
+  return std::nullopt;
+}
+
+// Matrices for these: the angle between the axes is the one at which x y turns by 120 degrees, where its trace is 0.
+std::pair<Matrix, Matrix> solid_matrices(int64_t p) {
+  const auto half_turn = [](double angle) {
+    return rotation({std::sin(angle), 0, std::cos(angle)}, std::numbers::pi);
+  };
+  const Matrix x = rotation({0, 0, 1}, 2 * std::numbers::pi / static_cast<double>(p));
+  const auto trace = [&](double angle) {
+    const Matrix m = x * half_turn(angle);
+    return m(0, 0) + m(1, 1) + m(2, 2);
+  };
+  double low = 0, high = std::numbers::pi / 2;  // the trace falls from 1 - 2 cos(2 pi / p) to -1
+  for (int i = 0; i < 200; ++i) {
+    const double middle = (low + high) / 2;
+    (trace(middle) > 0 ? low : high) = middle;
+  }
+  return {x, half_turn(low)};
+}
+
+const char* solid_name(int64_t p) {
+  return p == 3   ? "rotations of the tetrahedron"
+         : p == 4 ? "rotations of the cube"
+                  : "rotations of the icosahedron";
+}
+
+// S4 or A4 on four points: permutations of the diagonals of a cube, as signed permutation matrices.
+Representation diagonal_permutations(const FiniteGroup& group) {
+  // In this basis of the vectors with entries that sum to 0, permutations of the four entries become signed
+  // permutations of three; with the sign of the permutation all have determinant 1.
+  static constexpr double kBasis[3][4] = {{1, 1, -1, -1}, {1, -1, 1, -1}, {1, -1, -1, 1}};
+  Representation result{solid_name(group.order() == 24 ? 4 : 3), {}};
+  for (int32_t g = 0; g < group.order(); ++g) {
+    const Permutation& p = group.permutation(g);
+    const double sign = p.is_odd() ? -1 : 1;
+    Matrix m(3, 3);
+    for (size_t i = 0; i < 3; ++i)
+      for (size_t j = 0; j < 3; ++j)
+        for (int64_t x = 0; x < 4; ++x) m(i, j) += sign * kBasis[i][p(x)] * kBasis[j][x] / 4;
+    result.matrices.push_back(std::move(m));
+  }
+  return result;
+}
+
+// "S3xZ2": S3 and Z2. Element (a, b) is the number a * order of Z2 + b.
+std::vector<FiniteGroup> named_factors(const std::string& name) {
+  std::vector<FiniteGroup> factors;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('x', begin), name.size());
+    factors.push_back(FiniteGroup::parse(name.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return factors;
 }
 
 }  // namespace
@@ -71,76 +148,143 @@ Representation permutation_matrices(const FiniteGroup& group) {
   return result;
 }
 
-Representation plane_isometries(const FiniteGroup& group) {
-  // Element k of Z_m and rk of D_m take the point 0 of a regular polygon to k; sk takes i to k - i.
-  const bool dihedral = group.name()[0] == 'D';
-  const int32_t m = dihedral ? group.order() / 2 : group.order();
-  Representation result{
-      dihedral ? "rotations and reflections of the plane" : "rotations of the plane", {}};
-  for (int32_t g = 0; g < group.order(); ++g) {
-    const std::string& name = group.element_name(g);
-    const bool reflection = dihedral && name[0] == 's';
-    const int32_t k = std::stoi(dihedral ? name.substr(1) : name);
-    result.matrices.push_back(plane_matrix(2 * std::numbers::pi * k / m, reflection));
+Representation signed_matrices(const FiniteGroup& group) {
+  const auto n = static_cast<size_t>(group.degree());
+  // Rows of Helmert: (1, -1, 0 ..), (1, 1, -2, 0 ..), .. of length 1.
+  Matrix basis(n - 1, n);
+  for (size_t i = 0; i + 1 < n; ++i) {
+    const auto k = static_cast<double>(i + 1);
+    for (size_t j = 0; j <= i; ++j) basis(i, j) = 1 / std::sqrt(k * (k + 1));
+    basis(i, i + 1) = -k / std::sqrt(k * (k + 1));
   }
-  return result;
-}
-
-Representation cube_rotations(const FiniteGroup& group) {
-  // In this basis of the vectors with entries that sum to 0, permutations of the four entries become signed
-  // permutations of three; with the sign of the permutation all have determinant 1.
-  static constexpr double kBasis[3][4] = {{1, 1, -1, -1}, {1, -1, 1, -1}, {1, -1, -1, 1}};
-  Representation result{
-      group.order() == 24 ? "rotations of the cube" : "rotations of the tetrahedron", {}};
+  Representation result{"permutation matrices on the vectors of sum 0, with the sign", {}};
+  const std::vector<Matrix> permutations = permutation_matrices(group).matrices;
   for (int32_t g = 0; g < group.order(); ++g) {
-    const Permutation& p = group.permutation(g);
-    const double sign = p.is_odd() ? -1 : 1;
-    Matrix m(3, 3);
-    for (size_t i = 0; i < 3; ++i)
-      for (size_t j = 0; j < 3; ++j)
-        for (int64_t x = 0; x < 4; ++x) m(i, j) += sign * kBasis[i][p(x)] * kBasis[j][x] / 4;
+    Matrix m = basis * permutations[static_cast<size_t>(g)] * transpose(basis);
+    for (size_t i = 0; group.permutation(g).is_odd() && i + 1 < n; ++i)
+      for (size_t j = 0; j + 1 < n; ++j) m(i, j) = -m(i, j);
     result.matrices.push_back(std::move(m));
   }
   return result;
 }
 
-Representation icosahedron_rotations(const FiniteGroup& group) {
-  // x of order 5, y of order 2 and x y of order 3 define the group, so rotations of these orders are it. The
-  // angle between the axes of x and y is the one at which x y turns by 120 degrees: its trace is 0.
-  const int32_t x = *group.find(Permutation::parse("(1 2 3 4 5)", 5));
-  int32_t y = -1;
-  for (int32_t g = 0; g < group.order() && y < 0; ++g)
-    if (group.permutation(g).order() == 2 && group.permutation(group.multiply(x, g)).order() == 3)
-      y = g;
-  const auto turn = [](double angle) {
-    return rotation({std::sin(angle), 0, std::cos(angle)}, std::numbers::pi);
+std::optional<Representation> plane_isometries(const FiniteGroup& group) {
+  const int32_t order = group.order();
+  const auto powers = [&](int32_t x, int64_t count) {
+    std::vector<int32_t> result = {FiniteGroup::identity()};
+    while (static_cast<int64_t>(result.size()) < count)
+      result.push_back(group.multiply(x, result.back()));
+    return result;
   };
-  const Matrix five = rotation({0, 0, 1}, 2 * std::numbers::pi / 5);
-  const auto trace = [&](double angle) {
-    const Matrix m = five * turn(angle);
-    return m(0, 0) + m(1, 1) + m(2, 2);
-  };
-  double low = 0, high = std::numbers::pi / 2;
-  const bool rising = trace(high) > trace(low);
-  for (int i = 0; i < 200; ++i) {
-    const double middle = (low + high) / 2;
-    (((trace(middle) < 0) == rising) ? low : high) = middle;
+  Representation result{"rotations of the plane", {}};
+  for (int32_t x = 0; x < order; ++x) {
+    if (element_order(group, x) != order) continue;
+    result.matrices.assign(static_cast<size_t>(order), Matrix(2, 2));
+    const auto turns = powers(x, order);
+    for (int32_t k = 0; k < order; ++k)
+      result.matrices[static_cast<size_t>(turns[static_cast<size_t>(k)])] =
+          plane_matrix(2 * std::numbers::pi * k / order, false);
+    return result;
   }
-  return spread(group, {x, y}, {five, turn(low)}, "rotations of the icosahedron");
+  if (order % 2 != 0) return std::nullopt;
+  const int32_t m = order / 2;
+  result.name = "rotations and reflections of the plane";
+  for (int32_t x = 0; x < order; ++x) {
+    if (element_order(group, x) != m) continue;
+    const auto turns = powers(x, m);
+    for (int32_t y = 0; y < order; ++y) {
+      if (std::ranges::find(turns, y) != turns.end() ||
+          group.multiply(y, y) != FiniteGroup::identity() ||
+          group.multiply(group.multiply(y, x), y) != group.inverse(x))
+        continue;
+      result.matrices.assign(static_cast<size_t>(order), Matrix(2, 2));
+      for (int32_t k = 0; k < m; ++k) {
+        const int32_t turn = turns[static_cast<size_t>(k)];
+        const double angle = 2 * std::numbers::pi * k / m;
+        result.matrices[static_cast<size_t>(turn)] = plane_matrix(angle, false);
+        result.matrices[static_cast<size_t>(group.multiply(turn, y))] = plane_matrix(angle, true);
+      }
+      return result;
+    }
+  }
+  return std::nullopt;
 }
 
-Representation smallest_representation(const FiniteGroup& group,
-                                       const std::vector<int32_t>& alphabet) {
-  std::vector<Representation> candidates;
-  const std::string& name = group.name();
-  if (is_simple_name(name, 'Z') || is_simple_name(name, 'D'))
-    candidates.push_back(plane_isometries(group));
-  if (name == "S4" || name == "A4") candidates.push_back(cube_rotations(group));
-  if (name == "A5") candidates.push_back(icosahedron_rotations(group));
-  candidates.push_back(permutation_matrices(group));
-  return *std::ranges::min_element(candidates, {}, [&](const Representation& r) {
-    return std::pair(most_reflections(r, alphabet), r.dimension());
+std::optional<Representation> solid_rotations(const FiniteGroup& group) {
+  const auto found = find_solid(group, group.order());
+  if (!found) return std::nullopt;
+  if (group.degree() == 4) return diagonal_permutations(group);
+  const auto [x, y] = solid_matrices(found->p);
+  return spread(group, {found->x, found->y}, {x, y}, solid_name(found->p));
+}
+
+std::optional<Representation> solid_isometries(const FiniteGroup& group) {
+  const auto found = find_solid(group, group.order() / 2);
+  if (!found || group.order() % 2 != 0) return std::nullopt;
+  for (int32_t z = 0; z < group.order(); ++z) {
+    if (element_order(group, z) != 2 || std::ranges::binary_search(found->elements, z)) continue;
+    bool central = true;
+    for (const int32_t g : {found->x, found->y})
+      central = central && group.multiply(g, z) == group.multiply(z, g);
+    if (!central) continue;
+    const auto [x, y] = solid_matrices(found->p);
+    Matrix minus(3, 3);
+    for (size_t i = 0; i < 3; ++i) minus(i, i) = -1;
+    return spread(group, {found->x, found->y, z}, {x, y, minus},
+                  std::string(solid_name(found->p)) + " and their negatives");
+  }
+  return std::nullopt;
+}
+
+std::vector<RepresentationChoice> known_representations(const FiniteGroup& group,
+                                                        const std::vector<int32_t>& alphabet) {
+  std::vector<RepresentationChoice> choices;
+  const auto add = [&](std::vector<Representation> parts) {
+    int64_t most = 1;
+    for (const Representation& part : parts)
+      most = std::max(most, most_reflections(part, alphabet));
+    choices.push_back({std::move(parts), most});
+  };
+  for (auto known : {plane_isometries(group), solid_rotations(group), solid_isometries(group)})
+    if (known) add({*std::move(known)});
+  const auto degree = static_cast<double>(group.degree());
+  const double bytes = 8.0 * group.order() * degree * degree;
+  if (bytes < kMostMatrixBytes) {
+    if (group.degree() > 4 && group.degree() % 2 == 0 && choices.empty())
+      add({signed_matrices(group)});
+    add({permutation_matrices(group)});
+  }
+  if (choices.empty() && group.name().find('x') == std::string::npos)
+    throw InputError(group.name() + " as permutation matrices takes " +
+                     std::to_string(static_cast<int64_t>(bytes / 1e9)) + " GB, expected at most 1");
+  if (group.name().find('x') != std::string::npos) {
+    const std::vector<FiniteGroup> factors = named_factors(group.name());
+    std::vector<Representation> parts;
+    int32_t below = group.order();
+    for (const FiniteGroup& factor : factors) {
+      below /= factor.order();
+      const auto project = [&](int32_t g) { return g / below % factor.order(); };
+      std::vector<int32_t> projected;
+      for (const int32_t g : alphabet) projected.push_back(project(g));
+      const RepresentationChoice known = known_representations(factor, projected).front();
+      for (const Representation& part : known.parts) {
+        Representation lifted{part.name, {}};
+        for (int32_t g = 0; g < group.order(); ++g)
+          lifted.matrices.push_back(part.matrices[static_cast<size_t>(project(g))]);
+        parts.push_back(std::move(lifted));
+      }
+    }
+    add(std::move(parts));
+  }
+  const auto dimensions = [](const RepresentationChoice& choice) {
+    size_t sum = 0;
+    for (const Representation& part : choice.parts) sum += part.dimension();
+    return sum;
+  };
+  std::ranges::stable_sort(choices, {}, [&](const RepresentationChoice& choice) {
+    return std::tuple(choice.reflections, choice.parts.size(), dimensions(choice));
   });
+  return choices;
 }
 
 std::vector<std::vector<double>> reflections(const Matrix& q) {

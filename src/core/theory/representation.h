@@ -1,6 +1,7 @@
 // Groups as groups of orthogonal matrices, and orthogonal matrices as products of reflections.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,17 +20,29 @@ struct Representation {
 
 /// For any group: element g moves unit vector i to unit vector g(i).
 Representation permutation_matrices(const FiniteGroup& group);
-/// Z_m as rotations of the plane, D_m as those and reflections. `group` must be one of them.
-Representation plane_isometries(const FiniteGroup& group);
-/// S4 permutes the four diagonals of a cube, A4 too: rotations in three dimensions.
-Representation cube_rotations(const FiniteGroup& group);
-/// A5 as the rotations of an icosahedron.
-Representation icosahedron_rotations(const FiniteGroup& group);
+/// The same on the vectors whose entries sum to 0, one dimension less, and with the sign of the permutation. For an even
+/// number n of points all determinants are 1, so that n - 2 reflections are enough, one fewer than transpositions.
+Representation signed_matrices(const FiniteGroup& group);
 
-/// The one of these that takes the fewest reflections for any element of `alphabet`; among equals the one of
-/// fewer dimensions. Z, D, S4, A4 and A5 are told by their names.
-Representation smallest_representation(const FiniteGroup& group,
-                                       const std::vector<int32_t>& alphabet);
+// Those below recognise a group by elements that satisfy its defining relations, whatever it is called; none if it is
+// another one.
+
+/// Z_m as rotations of the plane, D_m as those and reflections.
+std::optional<Representation> plane_isometries(const FiniteGroup& group);
+/// A4, S4 and A5 as the rotations of a tetrahedron, a cube and an icosahedron.
+std::optional<Representation> solid_rotations(const FiniteGroup& group);
+/// A4xZ2, S4xZ2 and A5xZ2 as those rotations and their negatives.
+std::optional<Representation> solid_isometries(const FiniteGroup& group);
+
+/// Representations that tell the elements apart together. Each is for heads of its own.
+struct RepresentationChoice {
+  std::vector<Representation> parts;
+  int64_t reflections = 1;  // the most that an element of the alphabet takes in a part
+};
+/// All that are known here: those above, and for a product one of each of its factors. With the fewest reflections
+/// first; among equals, with fewer parts and then fewer dimensions.
+std::vector<RepresentationChoice> known_representations(const FiniteGroup& group,
+                                                        const std::vector<int32_t>& alphabet);
 
 /// Unit vectors k_1 .. k_r with Q = H(k_r) .. H(k_1), H(k) = I - 2 k k^T: k_1 acts first. There are as few as
 /// possible: r = rank(I - Q) (Cartan and Dieudonne). Each step takes a unit vector e that Q moves and splits off

@@ -51,17 +51,29 @@ size_t rank_of_difference(const Matrix& q) {
 
 struct Case {
   const char* group;
-  Representation (*make)(const FiniteGroup&);
+  std::optional<Representation> (*find)(const FiniteGroup&);
   size_t dimension, most_reflections;
+
+  Representation make(const FiniteGroup& g) const { return find(g).value(); }
 };
 
+std::optional<Representation> permutations(const FiniteGroup& group) {
+  return permutation_matrices(group);
+}
+std::optional<Representation> with_sign(const FiniteGroup& group) { return signed_matrices(group); }
+
 const Case kCases[] = {
-    {"Z1", plane_isometries, 2, 0},     {"Z2", plane_isometries, 2, 2},
-    {"Z7", plane_isometries, 2, 2},     {"D2", plane_isometries, 2, 2},
-    {"D5", plane_isometries, 2, 2},     {"S4", cube_rotations, 3, 2},
-    {"A4", cube_rotations, 3, 2},       {"A5", icosahedron_rotations, 3, 2},
-    {"S3", permutation_matrices, 3, 2}, {"S5", permutation_matrices, 5, 4},
-    {"A5", permutation_matrices, 5, 4}, {"S3xZ2", permutation_matrices, 5, 3},
+    {"Z1", plane_isometries, 2, 0},    {"Z2", plane_isometries, 2, 2},
+    {"Z7", plane_isometries, 2, 2},    {"D2", plane_isometries, 2, 2},
+    {"D5", plane_isometries, 2, 2},    {"S3", plane_isometries, 2, 2},
+    {"S3xZ2", plane_isometries, 2, 2}, {"Z2xZ2", plane_isometries, 2, 2},
+    {"Z2xZ3", plane_isometries, 2, 2}, {"S4", solid_rotations, 3, 2},
+    {"A4", solid_rotations, 3, 2},     {"A5", solid_rotations, 3, 2},
+    {"A4xZ2", solid_isometries, 3, 3}, {"S4xZ2", solid_isometries, 3, 3},
+    {"A5xZ2", solid_isometries, 3, 3}, {"S3", permutations, 3, 2},
+    {"S5", permutations, 5, 4},        {"A5", permutations, 5, 4},
+    {"S3xZ2", permutations, 5, 3},     {"A6", with_sign, 5, 4},
+    {"S6", with_sign, 5, 4},
 };
 
 TEST(Representation, RespectsProducts) {
@@ -136,17 +148,35 @@ TEST(Reflections, RefusesWhatIsNotOrthogonal) {
   EXPECT_THROW(reflections(m), std::invalid_argument);
 }
 
-TEST(Representation, TheSmallestIsChosen) {
+TEST(Representation, OtherGroupsAreNotRecognised) {
+  EXPECT_FALSE(plane_isometries(FiniteGroup::parse("A4")));
+  EXPECT_FALSE(plane_isometries(FiniteGroup::parse("Z3xZ3")));
+  EXPECT_FALSE(plane_isometries(FiniteGroup::parse("D4xZ2")));
+  EXPECT_FALSE(solid_rotations(FiniteGroup::parse("D12"))) << "as many elements as S4";
+  EXPECT_FALSE(solid_rotations(FiniteGroup::parse("A4xZ2"))) << "as many elements as S4";
+  EXPECT_FALSE(solid_isometries(FiniteGroup::parse("S4")))
+      << "A4 with something else than Z2 beside it";
+  EXPECT_FALSE(solid_isometries(FiniteGroup::parse("S5"))) << "as many elements as A5xZ2";
+}
+
+TEST(Representation, TheSmallestComesFirst) {
   const auto smallest = [](const char* name) {
     const FiniteGroup group = FiniteGroup::parse(name);
-    return smallest_representation(group, all_elements(group)).name;
+    const RepresentationChoice choice = known_representations(group, all_elements(group)).front();
+    std::string names;
+    for (const Representation& part : choice.parts)
+      names += (names.empty() ? "" : "; ") + part.name;
+    return std::to_string(choice.reflections) + ": " + names;
   };
-  EXPECT_EQ(smallest("A5"), "rotations of the icosahedron");
-  EXPECT_EQ(smallest("S4"), "rotations of the cube");
-  EXPECT_EQ(smallest("A4"), "rotations of the tetrahedron");
-  EXPECT_EQ(smallest("D9"), "rotations and reflections of the plane");
-  EXPECT_EQ(smallest("S3"), "permutation matrices");
-  EXPECT_EQ(smallest("Z2"), "permutation matrices") << "one reflection is enough";
+  EXPECT_EQ(smallest("A5"), "2: rotations of the icosahedron");
+  EXPECT_EQ(smallest("S4"), "2: rotations of the cube");
+  EXPECT_EQ(smallest("A4"), "2: rotations of the tetrahedron");
+  EXPECT_EQ(smallest("D9"), "2: rotations and reflections of the plane");
+  EXPECT_EQ(smallest("S3"), "2: rotations and reflections of the plane");
+  EXPECT_EQ(smallest("Z2"), "1: permutation matrices") << "one reflection is enough";
+  EXPECT_EQ(smallest("Z2xZ2"), "1: permutation matrices; permutation matrices");
+  EXPECT_EQ(smallest("A6"), "4: permutation matrices on the vectors of sum 0, with the sign");
+  EXPECT_EQ(smallest("A5xZ2"), "2: rotations of the icosahedron; permutation matrices");
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 #include "theory/rwkv7.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <random>
 #include <stdexcept>
 
 namespace dp::theory {
@@ -13,45 +10,6 @@ namespace {
 // next one 1 + 2^-23. The latter with a = 1 - 2^-24 gives 1; |k| is then 1 + 7e-8, above 1 by less
 // than the spacing of floats there.
 constexpr float kSwapKey = 0x1.6a09e8p-1f, kBelowOne = 0x1.fffffep-1f;
-
-std::string rwkv7_word_text(const Automaton& automaton, std::span<const int32_t> word) {
-  constexpr size_t kShown = 40;
-  std::string text;
-  for (const int32_t symbol : word.first(std::min(kShown, word.size())))
-    text += (text.empty() ? "" : " ") + automaton.alphabet[static_cast<size_t>(symbol)];
-  return word.size() > kShown ? text + " ... (" + std::to_string(word.size()) + " symbols)" : text;
-}
-
-std::string nine_digits(float value) {  // all that a float has
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
-  return text;
-}
-
-void compare_rwkv7(const Automaton& automaton, const Rwkv7Recurrence& recurrence, int32_t expected,
-                   std::span<const int32_t> word, Rwkv7Check& check) {
-  ++check.compared;
-  std::string found;
-  const std::span<const float> state = recurrence.state();
-  for (size_t q = 0; q < state.size(); ++q)
-    if (state[q] != (static_cast<int32_t>(q) == expected ? 1.0f : 0.0f))
-      found += " entry " + std::to_string(q) + " is " + nine_digits(state[q]) + ";";
-  if (recurrence.accepting() != (automaton.accepting[static_cast<size_t>(expected)] ? 1.0f : 0.0f))
-    found += " the read-out is " + nine_digits(recurrence.accepting()) + ";";
-  if (found.empty()) return;
-  found.pop_back();
-  ++check.wrong;
-  if (check.first_error.empty())
-    check.first_error = "after '" + rwkv7_word_text(automaton, word) +
-                        "' the automaton is in state " + std::to_string(expected) + ", but" + found;
-}
-
-// The next word of the same length, like a counter; false after the last.
-bool next_rwkv7_word(std::vector<int32_t>& word, int32_t symbols) {
-  for (size_t i = word.size(); i-- > 0; word[i] = 0)
-    if (++word[i] < symbols) return true;
-  return false;
-}
 
 }  // namespace
 
@@ -154,60 +112,6 @@ std::vector<Rwkv7Transition<float>> rwkv7_factors(const StateMap& map) {
                                 : copy_transition(n, step.from, step.to));
   while (factors.size() < map.size()) factors.push_back(identity_transition(n));
   return factors;
-}
-
-Rwkv7Recurrence::Rwkv7Recurrence(const Automaton& automaton) : start_(automaton.start) {
-  for (const bool accepts : automaton.accepting) readout_.push_back(accepts ? 1.0f : 0.0f);
-  for (const StateMap& map : automaton.moves) factors_.push_back(rwkv7_factors(map));
-  restart();
-}
-
-void Rwkv7Recurrence::restart() {
-  state_.assign(readout_.size(), 0.0f);
-  state_.at(static_cast<size_t>(start_)) = 1;
-}
-
-void Rwkv7Recurrence::read(int32_t symbol) {
-  for (const Rwkv7Transition<float>& factor : factors_.at(static_cast<size_t>(symbol)))
-    state_ = factor.apply(state_);
-}
-
-float Rwkv7Recurrence::accepting() const {
-  float sum = 0;
-  for (size_t q = 0; q < state_.size(); ++q) sum += readout_[q] * state_[q];
-  return sum;
-}
-
-Rwkv7Check check_rwkv7(const Automaton& automaton, const Rwkv7CheckOptions& options) {
-  Rwkv7Check check;
-  Rwkv7Recurrence recurrence(automaton);
-  const int32_t symbols = automaton.num_symbols();
-  int64_t of_this_length = 1;
-  for (int32_t length = 0; length <= options.all_up_to; ++length, of_this_length *= symbols) {
-    if (check.words + of_this_length > options.most_words) break;
-    std::vector<int32_t> word(static_cast<size_t>(length), 0);
-    do {  // its beginnings have been compared before
-      recurrence.restart();
-      int32_t state = automaton.start;
-      for (const int32_t symbol : word)
-        recurrence.read(symbol), state = automaton.next(state, symbol);
-      compare_rwkv7(automaton, recurrence, state, word, check);
-      ++check.words;
-    } while (next_rwkv7_word(word, symbols));
-  }
-  std::mt19937_64 random(options.seed);
-  for (int32_t i = 0; i < options.random_words && symbols > 0; ++i, ++check.words) {
-    recurrence.restart();
-    int32_t state = automaton.start;
-    std::vector<int32_t> word;
-    for (int32_t t = 0; t < options.random_length; ++t) {
-      word.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(symbols)));
-      recurrence.read(word.back());
-      state = automaton.next(state, word.back());
-      compare_rwkv7(automaton, recurrence, state, word, check);
-    }
-  }
-  return check;
 }
 
 std::pair<Rwkv7Transition<double>, Rwkv7Transition<double>> unstable_pair(double theta) {

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <numbers>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,37 +46,6 @@ struct MapStep {
 std::vector<MapStep> map_steps(const StateMap& map);
 /// These as transitions, filled up with identities: n of them, the first acting first.
 std::vector<Rwkv7Transition<float>> rwkv7_factors(const StateMap& map);
-
-/// One layer in float32 that follows an automaton: its state is the unit vector of the automaton's, and each
-/// symbol applies its n transitions one by one. `accepting` is a linear read-out, 1 or 0.
-class Rwkv7Recurrence {
- public:
-  explicit Rwkv7Recurrence(const Automaton& automaton);
-  void restart();
-  void read(int32_t symbol);
-  std::span<const float> state() const { return state_; }
-  float accepting() const;
-
- private:
-  int32_t start_;
-  std::vector<float> readout_, state_;
-  std::vector<std::vector<Rwkv7Transition<float>>> factors_;  // [symbols][n]
-};
-
-/// What came of running that recurrence beside the automaton: after each of `compared` symbols the state must
-/// be the unit vector, and the read-out right, to the last bit.
-struct Rwkv7Check {
-  int64_t words = 0, compared = 0, wrong = 0;
-  std::string first_error;  // the word and what was found; empty if there is none
-};
-struct Rwkv7CheckOptions {
-  int32_t all_up_to = 10;      // all words up to this length, the empty one too ...
-  int64_t most_words = 20000;  // ... or up to the longest at which they are not more than this
-  int32_t random_words = 4;
-  int32_t random_length = 10000;  // compared after every symbol
-  uint64_t seed = 1;
-};
-Rwkv7Check check_rwkv7(const Automaton& automaton, const Rwkv7CheckOptions& options = {});
 
 /// Two transitions of n = 2 states with w = (1, 1), c = 1: the first has k = (sin theta, cos theta) and
 /// a = (0, 1), the second k = (cos theta, sin theta) and a = (1, 0). The spectral radius of their product is

@@ -51,16 +51,6 @@ void expect_allowed(const Rwkv7Transition<float>& transition) {
   EXPECT_EQ(transition.c, 2.0f);
 }
 
-Automaton automaton_of(std::vector<StateMap> moves, std::vector<bool> accepting, int32_t start) {
-  Automaton automaton;
-  for (size_t i = 0; i < moves.size(); ++i) automaton.alphabet.push_back("s" + std::to_string(i));
-  for (size_t i = 0; i < accepting.size(); ++i) automaton.state_names.push_back(std::to_string(i));
-  automaton.start = start;
-  automaton.accepting = std::move(accepting);
-  automaton.moves = std::move(moves);
-  return automaton;
-}
-
 TEST(Rwkv7Transition, SwapsCopiesAndIdentitiesAreExactInFloat32) {
   for (int32_t n = 1; n <= 6; ++n) {
     EXPECT_EQ(identity_transition(n).matrix(), identity(static_cast<size_t>(n)));
@@ -142,52 +132,6 @@ TEST(MapSteps, AreAsFewAsPossible) {
     for (const auto& [map, steps] : needed)
       EXPECT_EQ(map_steps(map).size(), steps) << testing::PrintToString(map);
   }
-}
-
-TEST(Rwkv7Recurrence, FollowsAutomata) {
-  std::mt19937_64 random(8);
-  for (int i = 0; i < 12; ++i) {
-    const auto n = 1 + static_cast<int32_t>(random() % 8);
-    std::vector<StateMap> moves;
-    for (uint64_t s = 0; s < 1 + random() % 3; ++s) moves.push_back(random_state_map(n, random));
-    std::vector<bool> accepting;
-    for (int32_t q = 0; q < n; ++q) accepting.push_back(random() % 2 == 0);
-    const auto start = static_cast<int32_t>(random() % static_cast<uint64_t>(n));
-    const Rwkv7Check check = check_rwkv7(automaton_of(moves, accepting, start),
-                                         {.all_up_to = 5, .random_words = 2, .random_length = 500});
-    EXPECT_EQ(check.wrong, 0) << check.first_error;
-    EXPECT_EQ(check.first_error, "");
-    int64_t words = 0, of_length = 1;
-    for (int length = 0; length <= 5; ++length, of_length *= static_cast<int64_t>(moves.size()))
-      words += of_length;
-    EXPECT_EQ(check.words, words + 2);
-    EXPECT_EQ(check.compared, words + 2 * 500);
-  }
-}
-
-// An automaton of 8 states that forgets nothing quickly, over a long word.
-TEST(Rwkv7Recurrence, StaysExactOverLongWords) {
-  const Automaton automaton =
-      automaton_of({{1, 2, 3, 4, 5, 6, 7, 0}, {1, 0, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 6}},
-                   {true, false, false, true, false, true, false, false}, 2);
-  const Rwkv7Check check =
-      check_rwkv7(automaton, {.all_up_to = 3, .random_words = 1, .random_length = 100'000});
-  EXPECT_EQ(check.wrong, 0) << check.first_error;
-  EXPECT_EQ(check.compared, 1 + 3 + 9 + 27 + 100'000);
-}
-
-TEST(Rwkv7Recurrence, IsReadOffItsState) {
-  const Automaton automaton = automaton_of({{1, 1, 0}}, {false, true, false}, 2);
-  Rwkv7Recurrence recurrence(automaton);
-  EXPECT_EQ(recurrence.state()[2], 1.0f);
-  EXPECT_EQ(recurrence.accepting(), 0.0f);
-  recurrence.read(0);
-  EXPECT_EQ(recurrence.state()[0], 1.0f);
-  EXPECT_EQ(recurrence.state()[2], 0.0f);
-  recurrence.read(0);
-  EXPECT_EQ(recurrence.accepting(), 1.0f);
-  recurrence.restart();
-  EXPECT_EQ(recurrence.state()[2], 1.0f);
 }
 
 TEST(UnstablePair, IsAllowedAndHasTheMatricesOfThePaper) {

@@ -20,6 +20,12 @@ struct Weights {
   std::shared_ptr<const runtime::Model> model() const;
 };
 
+/// How many numbers a model of this shape has, and the bytes that they take in memory as float32.
+int64_t count_parameters(const ModelConfig& config);
+inline double weight_bytes(const ModelConfig& config) {
+  return 4 * static_cast<double>(count_parameters(config));
+}
+
 /// Norms are ones and everything else zeros, for a model without convolution and output gate.
 Weights blank_weights(const ModelConfig& config);
 

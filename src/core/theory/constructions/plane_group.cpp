@@ -1,8 +1,9 @@
-// Z_m and D_m with one reflection per token, in two layers.
+#include "theory/constructions/plane_group.h"
+
 #include <cmath>
 #include <numbers>
 
-#include "theory/construction.h"
+#include "theory/constructions/counting.h"
 
 namespace dp::theory {
 namespace {
@@ -14,9 +15,9 @@ bool is_rotation(const Matrix& m) { return m(0, 0) * m(1, 1) - m(0, 1) * m(1, 0)
 // With F a mirror and c the number of rotations so far modulo 2, the state is F^c M s when the elements so far
 // have the product M. A token x then applies F^c M(x) F^c', c' being c before it: that is a reflection for a
 // rotation x, since c' differs from c, and for a reflection x, since it does not. Queries undo the F^c.
-Construction plane_group_in_two_layers(const Problem& problem, const FiniteGroup& group) {
-  const Representation plane = plane_isometries(group);
-  Construction c{Network(problem.vocab_size, problem.bos + 1),
+Construction plane_group_in_two_layers(const Problem& problem, const FiniteGroup& group,
+                                       const Representation& plane, Architecture architecture) {
+  Construction c{Network(problem.vocab_size, problem.bos + 1, architecture),
                  "reflections in two layers with n_h = 1 (theorem on dihedral groups)", plane.name,
                  1};
   Network& network = c.network;

@@ -1,10 +1,14 @@
-// Any group of permutations with fewer factors per token than its elements take: they are applied later.
+#include "theory/constructions/delayed_group.h"
+
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "base/error.h"
-#include "theory/construction.h"
+#include "theory/constructions/counting.h"
+#include "theory/constructions/group_in_one_layer.h"
+#include "theory/constructions/recalling.h"
 
 namespace dp::theory {
 namespace {
@@ -59,31 +63,33 @@ struct TableEntry {
 // in the first block), so that it is complete when the block ends; the query supplies the factors that are
 // missing and the tokens of the current block.
 Construction group_by_delayed_factors(const Problem& problem, const FiniteGroup& group,
-                                      int64_t num_householder) {
+                                      int64_t num_householder, Architecture architecture) {
   const std::vector<int32_t> alphabet(problem.symbol_tokens.begin(), problem.symbol_tokens.end());
   const Representation representation = permutation_matrices(group);
   const int64_t most = most_reflections(representation, group.subgroup(alphabet));
   const int64_t m = std::max<int64_t>(1, (most + num_householder - 1) / num_householder);
   const auto s = static_cast<int64_t>(alphabet.size());
-  int64_t size = 0;
-  for (int64_t i = 1, current = s; i <= m && size <= kMostRules; ++i, current *= s) {
-    int64_t both = current;
-    for (int64_t j = 0; j < m && both <= kMostRules; ++j) both *= s;
-    size += current + both;
-  }
-  if (size > kMostRules)
+  double size = 0;
+  for (int64_t i = 1; i <= m; ++i)
+    size += std::pow(s, static_cast<double>(i)) + std::pow(s, static_cast<double>(i + m));
+  if (size > kMostTableWords) {
+    char words[32];
+    std::snprintf(words, sizeof words, "%.4g", size);
     throw InputError(problem.name + " over " + std::to_string(s) + " elements with " +
-                     std::to_string(num_householder) +
-                     " factors per token takes a table of all words of up to " +
-                     std::to_string(2 * m) + " elements, more than " + std::to_string(kMostRules) +
-                     " of them; use fewer elements (--generators) or more factors");
+                     std::to_string(num_householder) + " factor" +
+                     (num_householder == 1 ? "" : "s") +
+                     " per token takes a table of all words of up to " + std::to_string(2 * m) +
+                     " elements: " + words + " of them, more than " +
+                     std::to_string(static_cast<int64_t>(kMostTableWords)) +
+                     "; use fewer elements (--generators) or more factors");
+  }
 
-  Construction c{
-      Network(problem.vocab_size, problem.bos + 1),
-      num_householder == 1 ? "delayed factors, four layers (theorem 1, iii)"
-                           : "delayed factors, three layers (theorem 1, ii)",
-      "blocks of " + std::to_string(m) + ", a table of " + std::to_string(size) + " words",
-      num_householder};
+  Construction c{Network(problem.vocab_size, problem.bos + 1, architecture),
+                 num_householder == 1 ? "delayed factors, four layers (theorem 1, iii)"
+                                      : "delayed factors, three layers (theorem 1, ii)",
+                 "blocks of " + std::to_string(m) + ", a table of " +
+                     std::to_string(static_cast<int64_t>(size)) + " words",
+                 num_householder};
   Network& network = c.network;
   const Features& tokens = network.tokens();
   const Features count = add_counter(network, 2 * m, num_householder);
@@ -148,8 +154,8 @@ Construction group_by_delayed_factors(const Problem& problem, const FiniteGroup&
     steps.push_back({start_or_apply[1 + code], reflections(matrix_of(p))});
   std::vector<GroupQuery> queries;
   for (const auto& [p, code] : then.all()) queries.push_back({query[code], matrix_of(p)});
-  add_group_state(network, network.add_layer(), group, representation, start_or_apply, steps,
-                  queries, num_householder);
+  add_group_state(network, network.add_layer(), problem.state_tokens, representation,
+                  start_or_apply, steps, queries, num_householder);
   return c;
 }
 

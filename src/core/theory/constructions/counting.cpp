@@ -1,8 +1,7 @@
-// The two lemmas that the deeper constructions stand on: counting, and recalling the last tokens.
+#include "theory/constructions/counting.h"
+
 #include <cmath>
 #include <numbers>
-
-#include "theory/construction.h"
 
 namespace dp::theory {
 namespace {
@@ -27,7 +26,7 @@ void add_point_rules(Layer& layer, int64_t x, int64_t y, double step, const Feat
 void add_turning_counter(Network& network, const Features& count, double step) {
   const Features& tokens = network.tokens();
   const int64_t bos = tokens.size - 1;
-  Layer& layer = network.add_layer();
+  Layer& layer = network.layer_at(0);
   const Features slots = network.add_slots(2);
   Head& head = layer.heads.emplace_back(2, Reading::kDirection, tokens, slots);
   for (int64_t j = 0; j < 2; ++j) {
@@ -49,7 +48,7 @@ void add_turning_counter(Network& network, const Features& count, double step) {
 void add_mirrored_counter(Network& network, const Features& count, double step) {
   const Features& tokens = network.tokens();
   const int64_t bos = tokens.size - 1;
-  Layer& first = network.add_layer();
+  Layer& first = network.layer_at(0);
   std::vector<int64_t> all;
   for (int64_t token = 0; token < bos; ++token) all.push_back(token);
   const Features sign = add_sign(network, first, all);
@@ -60,7 +59,7 @@ void add_mirrored_counter(Network& network, const Features& count, double step) 
 
   // F has its normal on the diagonal; F R and R F have theirs to both sides of it.
   const double diagonal = std::numbers::pi / 4;
-  Layer& second = network.add_layer();
+  Layer& second = network.layer_at(1);
   Features slots[2];
   for (int64_t row = 0; row < 2; ++row) {
     slots[row] = network.add_slots(1);
@@ -102,7 +101,7 @@ Features add_parity(Network& network, Layer& layer) {
 }
 
 Features add_counter(Network& network, int64_t d, int64_t num_householder) {
-  if (d == 2) return add_parity(network, network.add_layer());
+  if (d == 2) return add_parity(network, network.layer_at(0));
   const Features count = network.add_group(d);
   const double step = 2 * std::numbers::pi / static_cast<double>(d);
   if (num_householder >= 2)
@@ -112,22 +111,10 @@ Features add_counter(Network& network, int64_t d, int64_t num_householder) {
   return count;
 }
 
-Features add_recall(Network& network, Layer& layer, const std::vector<int64_t>& what,
-                    const Features& count, int64_t age) {
-  const auto width = static_cast<int64_t>(what.size());
-  const Features slots = network.add_slots(width);
-  Head& head = layer.heads.emplace_back(count.size, Reading::kDirection, count, slots);
-  for (int64_t c = 0; c < count.size; ++c) {
-    head.write(count[c], 0, unit_vector(count.size, c));
-    head.query(count[c], unit_vector(count.size, (c - age + count.size) % count.size));
-  }
-  for (int64_t i = 0; i < width; ++i)
-    head.value(what[static_cast<size_t>(i)], 0, unit_vector(width, i));
-  return slots;
-}
-
-Construction counting(const Problem& problem, int64_t d, int64_t num_householder) {
-  Construction c{Network(problem.vocab_size, problem.bos + 1), "", "", num_householder};
+Construction counting(const Problem& problem, int64_t d, int64_t num_householder,
+                      Architecture architecture) {
+  Construction c{Network(problem.vocab_size, problem.bos + 1, architecture), "", "",
+                 num_householder};
   const Features count = add_counter(c.network, d, num_householder);
   for (int64_t i = 0; i < d; ++i)
     c.network.add_logit(problem.state_tokens[static_cast<size_t>(i)], {{count[i], 1}});
@@ -137,37 +124,6 @@ Construction counting(const Problem& problem, int64_t d, int64_t num_householder
   c.detail = d == 2                 ? "a sign that flips"
              : num_householder == 1 ? "reflections in turn"
                                     : "a rotation";
-  return c;
-}
-
-// The logit of a word counts its symbols that are where they should be. Of words that are not full length, BOS
-// must come before the first symbol.
-Construction recall(const Problem& problem, int64_t d, int64_t num_householder) {
-  Construction c{Network(problem.vocab_size, problem.bos + 1),
-                 "any function of the last d tokens (lemma on recalling)",
-                 "rows overwritten in turn", num_householder};
-  const Features count = add_counter(c.network, d, num_householder);
-  Layer& layer = c.network.add_layer();
-  std::vector<int64_t> what;
-  for (int64_t token = 0; token <= problem.bos; ++token) what.push_back(c.network.tokens()[token]);
-  std::vector<Features> slots;
-  for (int64_t age = 0; age < d; ++age)
-    slots.push_back(add_recall(c.network, layer, what, count, age));
-
-  // Words as recall_automaton() numbers them: by length, then as numbers in base s.
-  const int64_t s = problem.automaton.num_symbols();
-  int64_t state = 0, words = 1;
-  for (int64_t length = 0; length <= d; ++length, words *= s) {
-    for (int64_t word = 0; word < words; ++word, ++state) {
-      Terms terms;
-      int64_t rest = word;
-      for (int64_t age = 0; age < length; ++age, rest /= s)
-        terms.emplace_back(slots[static_cast<size_t>(age)][rest % s], kSlotScale);
-      if (length < d)
-        terms.emplace_back(slots[static_cast<size_t>(length)][problem.bos], kSlotScale);
-      c.network.add_logit(problem.state_tokens[static_cast<size_t>(state)], terms);
-    }
-  }
   return c;
 }
 
