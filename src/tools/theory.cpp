@@ -133,7 +133,8 @@ int run_theory(TheoryOptions& options) {
     spectra.claims.insert(spectra.claims.end(), results.claims.begin(), results.claims.end());
     results = std::move(spectra);
   }
-  std::printf("\n%ld examples built from proofs, %s\n", built,
+  std::printf("\n%s%s\n",
+              built == 0 ? "" : (std::to_string(built) + " examples built from proofs, ").c_str(),
               wrong == 0 ? "everything holds" : (std::to_string(wrong) + " claims failed").c_str());
   if (!options.page.empty()) {
     write_theory_page(results, options.page);

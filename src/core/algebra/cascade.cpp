@@ -7,6 +7,7 @@
 #include "algebra/cascade.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -25,7 +26,7 @@ namespace {
 constexpr size_t kMaxPrefixes = 1'000'000;
 constexpr size_t kMaxMoves = 3'000'000;  // states times symbols, over all places
 constexpr size_t kManyPrefixes = 4096;   // beyond which a level that counts is tried
-constexpr int32_t kLargestLevel = 32;    // beyond which levels are split where that is possible
+constexpr int32_t kLargestLevel = 8;     // beyond which levels are split where that is possible
 
 bool is_identity(const StateMap& map) {
   for (size_t i = 0; i < map.size(); ++i)
@@ -223,16 +224,15 @@ bool CascadeMaker::refine() {
 }
 
 /// Adds a level that counts along the states that are left for good, as if they never were: state i of a{20} after i
-/// letters, modulo 21. For that each symbol that keeps some of them must add a constant or lead to one number. What
+/// letters, modulo 32. For that each symbol that keeps some of them must add a constant or lead to one number. What
 /// remains to be told is whether they have been left, and which of the states with the same number it is.
 bool CascadeMaker::count(const std::vector<int32_t>& number) {
   const auto stays = [&](int32_t q) { return number[static_cast<size_t>(q)] >= 0; };
   const auto count = static_cast<size_t>(*std::ranges::max_element(number)) + 1;
   if (count < 2) return false;
-  // A multiple of the largest level, so that it can be split.
+  // A power of 2 where it must be split.
   size_t size = count;
-  if (size > static_cast<size_t>(kLargestLevel))
-    size = (size + kLargestLevel - 1) / kLargestLevel * kLargestLevel;
+  if (size > static_cast<size_t>(kLargestLevel)) size = std::bit_ceil(size);
   std::vector<StateMap> maps;
   for (const StateMap& map : automaton_.moves) {
     std::optional<int64_t> shift, target;

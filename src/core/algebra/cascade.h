@@ -33,7 +33,7 @@ struct Cascade {
 
 /// Prefers resets and identities, then few levels whose permutations are products of few transpositions,
 /// then few prefixes. If the transition monoid is aperiodic, all maps are resets and identities, as long
-/// as that stays within 4096 prefixes or no level that counts does with fewer. Levels of more than 32 states are split
+/// as that stays within 4096 prefixes or no level that counts does with fewer. Levels of more than 8 states are split
 /// by blocks of states where their permutations have some. States that no word leads to are left out; an automaton of one state has
 /// no levels.
 /// Throws InputError if the prefixes would be more than a million, or take as much work.

@@ -150,7 +150,9 @@ ordered_json compiled_data(const CompiledModel& compiled) {
                        {"check", check_data(*answerer, problem)},
                        {"automaton", automaton_data(problem)},
                        {"walk", walk_data(walk)}};
-  if (problem.kind == Problem::Kind::kGroup) {
+  // RWKV-7's transitions are not products of Householder matrices.
+  if (problem.kind == Problem::Kind::kGroup &&
+      compiled.model.config().model_type != "rwkv7_product") {
     const FiniteGroup group = FiniteGroup::parse(problem.group);
     data["maps"] = maps_data(applied_maps(compiled.model, problem, group, walk.word), group);
   }

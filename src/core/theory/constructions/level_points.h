@@ -24,7 +24,7 @@ struct LevelFactor {
 using LevelFactors = std::vector<LevelFactor>;  // the first acts first
 
 /// The most states that a polygon has: rounding errors of a million turns must stay below the angle between two.
-inline constexpr int64_t kMostCorners = 32;
+inline constexpr int64_t kMostCorners = 8;
 
 class LevelPoints {
  public:
