@@ -88,8 +88,9 @@ ModelSize runtime::model_size(const ModelConfig& c) {
   for (const ParameterShape& parameter : parameter_shapes(c))
     size.add_parameter(parameter.name, parameter.count(), parameter.shape.size());
   if (c.tie_word_embeddings) size.flops_per_token += 2 * size.embeddings;
+  const int64_t per_factor = c.model_type == "rwkv7_product" ? 7 : 4;
   size.flops_per_token +=
-      c.num_hidden_layers * (4 * c.num_householder + 2) * c.head_dim * c.output_width();
+      c.num_hidden_layers * (per_factor * c.num_householder + 2) * c.head_dim * c.output_width();
   const int64_t taps =
       c.use_short_conv ? c.conv_size * (c.query_width() + c.key_width() + c.value_width()) : 0;
   size.state_bytes = c.num_hidden_layers * static_cast<int64_t>(sizeof(float)) *

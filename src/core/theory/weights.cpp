@@ -5,6 +5,7 @@
 #include "base/atomic_file.h"
 #include "io/checkpoint.h"
 #include "kernels/weight_matrix.h"
+#include "runtime/parameters.h"
 #include "runtime/stored_floats.h"
 
 namespace dp::theory {
@@ -19,55 +20,9 @@ std::shared_ptr<const runtime::Model> Weights::model() const {
   return runtime::Model::from_arrays(config, arrays);
 }
 
-namespace {
-
-// Calls add(name, shape, initial value) for every array.
-template <class Add>
-void list_arrays(const ModelConfig& config, const Add& add) {
-  const int64_t D = config.hidden_size, H = config.value_heads(), width = config.mlp_width();
-  add("model.embeddings.weight", {config.vocab_size, D}, 0);
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const std::string block = "model.layers." + std::to_string(layer) + ".";
-    add(block + "attn_norm.weight", {D}, 1);
-    add(block + "attn.q_proj.weight", {config.query_width(), D}, 0);
-    add(block + "attn.k_proj.weight", {config.key_width(), D}, 0);
-    add(block + "attn.v_proj.weight", {config.value_width(), D}, 0);
-    if (config.model_type == "rwkv7_product") {
-      add(block + "attn.a_proj.0.weight", {config.gate_low_rank_dim, D}, 0);
-      add(block + "attn.a_proj.1.weight", {config.key_width(), config.gate_low_rank_dim}, 0);
-      add(block + "attn.a_proj.bias", {config.num_householder, H, config.head_dim}, 0);
-    } else {
-      add(block + "attn.b_proj.weight", {config.num_householder * H, D}, 0);
-      if (config.use_forget_gate) {
-        add(block + "attn.a_proj.weight", {H, D}, 0);
-        add(block + "attn.A_log", {H}, 0);
-        add(block + "attn.dt_bias", {H}, 0);
-      }
-    }
-    add(block + "attn.o_norm.weight", {config.value_head_dim()}, 1);
-    add(block + "attn.o_proj.weight", {D, config.output_width()}, 0);
-    add(block + "mlp_norm.weight", {D}, 1);
-    add(block + "mlp.gate_proj.weight", {width, D}, 0);
-    add(block + "mlp.up_proj.weight", {width, D}, 0);
-    add(block + "mlp.down_proj.weight", {D, width}, 0);
-  }
-  add("model.norm.weight", {D}, 1);
-  add("lm_head.weight", {config.vocab_size, D}, 0);
-}
-
-int64_t count_values(const std::vector<int64_t>& shape) {
-  int64_t size = 1;
-  for (const int64_t extent : shape) size *= extent;
-  return size;
-}
-
-}  // namespace
-
 int64_t count_parameters(const ModelConfig& config) {
   int64_t count = 0;
-  list_arrays(config, [&](const std::string&, const std::vector<int64_t>& shape, float) {
-    count += count_values(shape);
-  });
+  for (const auto& parameter : runtime::parameter_shapes(config)) count += parameter.count();
   return count;
 }
 
@@ -75,10 +30,11 @@ Weights blank_weights(const ModelConfig& config) {
   if (config.use_short_conv || config.use_output_gate)
     throw std::invalid_argument("blank_weights: expected neither convolution nor output gate");
   Weights weights{config, {}};
-  list_arrays(config, [&](const std::string& name, std::vector<int64_t> shape, float value) {
-    const auto size = static_cast<size_t>(count_values(shape));
-    weights.arrays[name] = {std::move(shape), std::vector<float>(size, value)};
-  });
+  for (const auto& parameter : runtime::parameter_shapes(config)) {
+    const float value = parameter.name.ends_with("norm.weight") ? 1.0f : 0.0f;
+    weights.arrays[parameter.name] = {
+        parameter.shape, std::vector<float>(static_cast<size_t>(parameter.count()), value)};
+  }
   return weights;
 }
 
