@@ -39,10 +39,11 @@ ordered_json check_automaton(const Automaton& automaton, int64_t num_householder
           {"parameters", weights.parameters()},
           {"detail", compiled.construction.detail},
           {"exact", !result.first_error},
-          {"all_words", {{"length", result.words_length}, {"words", result.words}}},
-          {"random_words", result.random_words},
+          {"all_words", {{"length", result.words_length}, {"words", result.all_words.words}}},
+          {"random_words", result.random_words.words},
           {"long", {{"length", options.words.options.long_length}, {"right", result.long_length}}},
-          {"positions", result.word_positions + result.random_positions + result.long_length},
+          {"positions", result.all_words.right_positions + result.random_words.right_positions +
+                            result.long_length},
           {"seconds", timer.seconds()}};
 }
 
