@@ -114,7 +114,7 @@ class Groups(Case):
     def test_rwkv7_follows_all_of_s5(self):
         generators = "(1 2),(1 2 3 4 5)"
         model, text = self.compile("group", "S5", "--model", "rwkv7", "--layers", 4, "--generators", generators)
-        self.assertRegex(text, r"layers 4, n_h 1\b")
+        self.assertRegex(text, r"4 layers, n_h = 1\b")
         self.assertEqual(json.loads((model / "config.json").read_text())["model_type"], "rwkv7_product")
         self.check_products(model, generators.split(","), 5)
         result = dp("verify", model, "--words", "all:6", "--random", "5x100", "--long", 2000)
@@ -126,7 +126,7 @@ class Groups(Case):
 
     def test_isomorphic_groups_take_the_same_construction(self):
         model, text = self.compile("group", "S3", "--layers", 2, "--num-householder", 1)
-        self.assertRegex(text, r"layers 2, n_h 1\b")
+        self.assertRegex(text, r"2 layers, n_h = 1\b")
         self.check_products(model, ["(1 2)", "(1 2 3)", "(1 3)"], 3)
 
     def test_groups_of_matrices(self):
@@ -135,7 +135,7 @@ class Groups(Case):
                                                    "n": [[-1, 0, 0], [0, -1, 0], [0, 0, -1]]}}))
         model, text = self.compile("group", "--matrices", file)
         self.assertIn("3 symbols, 48 states", text)
-        self.assertRegex(text, r"layers 1, n_h 3\b")
+        self.assertRegex(text, r"1 layer, n_h = 3\b")
         self.assertEqual(self.predict(model, ["x x x x n n", "x z z x"])[0].split(" ")[3::2], ["1", "1"])
         result = dp("verify", model, "--words", "all:7", "--random", "5x100", "--long", 2000)
         self.assertEqual(result.returncode, 0, result)
@@ -193,7 +193,7 @@ class Languages(Case):
         for i, (expression, alphabet) in enumerate([("(b*ab*ab*ab*ab*a)*b*", "ab"), ("((a|b)c(a|b)c?)*", "abc"),
                                                     ("(ab*ab*ab*|c[ab]*c)*", "abc")]):
             model, text = self.compile("regex", expression, "--num-householder", 1, name=str(i))
-            self.assertRegex(text, r"n_h 1\b")
+            self.assertRegex(text, r"n_h = 1\b")
             self.check_language(model, expression, alphabet, longest=8 if len(alphabet) == 2 else 6)
         model, _ = self.compile("regex", "[ab]*a{20}[ab]*", "--num-householder", 1, name="count")
         words = ["a" * 19, "a" * 20, "b" + "a" * 21 + "b", "a" * 19 + "b" + "a" * 19, "ab" * 30 + "a" * 20 + "b" * 9]
