@@ -78,6 +78,8 @@ def reduced(words):
     elif command in ("verify", "theory"):
         values = {option: small for option, small in (("--words", "all:2"), ("--random", "2x20"), ("--long", "100"))
                   if command == "verify" or option in words and words[words.index(option) + 1] != "none"}
+    elif command == "theory-automata":
+        values = {"--count": "2", "--words": "all:2", "--random": "2x20", "--long": "100"}
     elif command == "tokenizer" and words[1] == "train":
         values = {"--vocab-size": "300"}
     elif command == "serve":
@@ -127,9 +129,9 @@ def prepare(folder, program, document):
     (folder / "automaton.json").write_text(json.dumps({
         "alphabet": ["up", "down"], "states": ["low", "high"], "start": "low", "accepting": ["high"],
         "transitions": {"low": {"up": "high", "down": "low"}, "high": {"up": "high", "down": "low"}}}))
-    for file in ROOT.glob("experiments/*/*.json"):
+    for file in [*ROOT.glob("experiments/*/*.json"), *ROOT.glob("experiments/*/*.py")]:
         copy = folder / file.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        (copy.parent / "results").mkdir(parents=True, exist_ok=True)
         copy.write_text(file.read_text())
     text = folder / "experiments/language/corpus/text"
     text.mkdir(parents=True)
