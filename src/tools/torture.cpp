@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -33,7 +34,7 @@ struct TortureOptions {
 
 // With some to spare after the last kill, which may come late where cores are scarce.
 int64_t total_steps(const TortureOptions& options) {
-  return options.steps_per_kill * options.kills + 200;
+  return options.steps_per_kill * std::max(options.kills, options.damages) + 200;
 }
 
 std::vector<std::string> train_words(const TortureOptions& options, const fs::path& out) {
@@ -208,7 +209,8 @@ int torture(const TortureOptions& options) {
   RandomStream random({options.seed, 0xda3a6e});
   {
     Progress progress("torture", options.kills);
-    while (kills < options.kills) {
+    // A kill before there are two checkpoints allows no damage: further kills make up for it.
+    while (kills < options.kills || damages < options.damages) {
       Killer killer(options, killed, kills);
       const LaunchEnd end =
           run_once(options, killed, [&](const std::vector<pid_t>& ranks) { killer.watch(ranks); });
@@ -222,7 +224,7 @@ int torture(const TortureOptions& options) {
   }
   expect_end(run_once(options, killed, {}), killed);
   const std::string other = difference(options, whole, killed);
-  const bool passed = other.empty() && kills == options.kills && damages == options.damages;
+  const bool passed = other.empty() && kills >= options.kills && damages == options.damages;
   std::printf("%ld kills of %d rank%s and %ld damaged checkpoints in %ld steps: %s\n", kills, options.ranks,
               options.ranks == 1 ? "" : "s", damages, total_steps(options),
               !other.empty() ? (other + " differs from that of the run left alone").c_str()
