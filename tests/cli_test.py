@@ -264,7 +264,7 @@ class Models(Case):
         self.assert_refused(dp("generate", self.MODEL, "--ids", "1 97"), "tokens must be from 0 to 96, got 97")
         self.assert_refused(dp("generate", self.MODEL, "--ids", "1 x 2"), "'x'", "character 3")
         self.assert_refused(dp("generate", self.folder, "--ids", "1"), "is not a model")
-        self.assert_refused(dp("generate", self.MODEL, "--ids", "1", "--top-p", 2), "top_p")
+        self.assert_refused(dp("generate", self.MODEL, "--ids", "1", "--top-p", 2), "--top-p")
 
     def test_convert_and_back(self):
         for name, layout in (("model_a_gated_n2", "legacy"), ("model_legacy_deltaproduct_n3", "current")):

@@ -255,28 +255,6 @@ class Gradients(unittest.TestCase):
         self.assertLess(losses[-1], 0.5 * losses[0])
 
 
-class Readme(unittest.TestCase):
-    """The README's examples run as they stand there."""
-    ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-    def blocks(self, language):
-        return re.findall(rf"```{language}\n(.*?)```", (self.ROOT / "README.md").read_text(), re.S)
-
-    def test_python(self):
-        path = "build/release/src/lab/ops/libdeltaproduct_torch.so"
-        example, = self.blocks("python")
-        self.assertIn(path, example)
-        names = {}
-        exec(example.replace(path, str(LIBRARY)), names)
-        self.assertEqual(names["o"].shape, (2, 100, 4, 32))
-        self.assertTrue(names["k"].grad.isfinite().all())
-
-    def test_cpp_is_what_the_consumer_project_builds(self):
-        built = [path.read_text() for path in (self.ROOT / "tests/consumer").glob("use_*.cpp")]
-        for block in self.blocks("cpp"):
-            self.assertTrue(any(all(line in text for line in block.splitlines()) for text in built), block)
-
-
 class Errors(unittest.TestCase):
     def check(self, sentence, **changes):
         required, optional = inputs(dtype=torch.float32)
