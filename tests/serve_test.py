@@ -510,13 +510,14 @@ class Memory(Case):
                 list(pool.map(one, range(first, last)))
             server.wait_until(lambda: server.metric("dp_active_sequences") + server.metric("dp_waiting_sequences") == 0)
             server.wait_until(lambda: server.used()[1] <= files + 1)
+            time.sleep(2.5)  # an idle server returns free memory within a second or two
             return server.used()[0]
 
         files = server.used()[1]
         early = run(0, 200)
         late = run(200, 2000)
         print(f"memory of the server: {early:.0f} MB after 200 requests, {late:.0f} MB after 2000, at most {most} MB were told", file=sys.stderr)
-        self.assertLess(late, early + 24)
+        self.assertLess(late, early + 12)  # of which the prefix cache has 8
         self.assertLess(late, most)
         peak = int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1]) / 1024
         self.assertLess(peak, most)

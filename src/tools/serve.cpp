@@ -68,6 +68,13 @@ void keep_memory_small() {
 #endif
 }
 
+// What requests have freed lies scattered between what is still in use, where it does not go back by itself.
+void return_free_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 int run_server(const ServeArguments& arguments) {
   if (theory::is_compiled(arguments.model))
     return serve_compiled(arguments.model, arguments.server, arguments.port);
@@ -112,7 +119,11 @@ int run_server(const ServeArguments& arguments) {
     std::fprintf(
         stderr, "warning: anyone who can reach %s can use this server, which has no key (--api-key-file)\n",
         options.host.c_str());
+  int64_t ended = 0;
   while (next_signal(signals, 1000) == 0) {
+    if (server.running() > 0 || server.ended() == ended) continue;
+    ended = server.ended();
+    return_free_memory();
   }
   server.drain();
   std::fprintf(stderr, "finishing %ld requests; a second signal ends them\n", server.running());

@@ -133,6 +133,7 @@ class Server::Implementation {
 
   void drain() { draining_ = true; }
   int64_t running() const { return running_; }
+  int64_t ended() const { return ended_; }
 
  private:
   /// Counts a completion as running, and measures it.
@@ -141,6 +142,7 @@ class Server::Implementation {
     ~Visit() {
       server.metrics_.request_seconds.add(timer.seconds());
       --server.running_;
+      ++server.ended_;
     }
     Visit(const Visit&) = delete;
     Visit& operator=(const Visit&) = delete;
@@ -183,7 +185,7 @@ class Server::Implementation {
   const int64_t started_ = std::time(nullptr);
   Metrics metrics_;
   std::atomic<bool> draining_{false};
-  std::atomic<int64_t> running_{0};
+  std::atomic<int64_t> running_{0}, ended_{0};
   MemoryPool pool_;
   ParserTurn::Slots parsers_{kMostParsers};
   Engine engine_;
@@ -493,5 +495,6 @@ Server::~Server() = default;
 int Server::start(int port) { return implementation_->start(port); }
 void Server::drain() { implementation_->drain(); }
 int64_t Server::running() const { return implementation_->running(); }
+int64_t Server::ended() const { return implementation_->ended(); }
 
 }  // namespace dp::serve

@@ -51,6 +51,8 @@ class Server {
   void drain();
   /// Completions that are not answered yet.
   int64_t running() const;
+  /// Completions that have ended, however they did.
+  int64_t ended() const;
 
  private:
   class Implementation;
