@@ -1,5 +1,6 @@
 // dp train: teach a model a task.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <CLI/App.hpp>
 #include <cmath>
