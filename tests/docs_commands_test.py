@@ -24,7 +24,7 @@ NOT_RUN = [
     (r"\./dp data fetch", "downloads"),
     (r"^(torchrun|mpirun)|^srun .*\.\.\.", "tests/distributed_test.py starts ranks in all of these ways"),
     (r"^curl", "needs the server of the line above; tests/serve_test.py sends requests"),
-    (r"^tests/|^fuzz/", "other systems, hours"),
+    (r"^tests/|^fuzz/|^python3 tests/", "other systems or builds, hours"),
     (r"\s(RUN|DIR|SRC|DST|NAME)\b", "has a placeholder; options are compared with the help"),
 ]
 PROGRAMS = r"echo|printf|curl|cmake|ninja|ctest|pip|python3|g\+\+|torchrun|mpirun|srun|fuzz/run|tests/platforms/run"
