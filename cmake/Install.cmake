@@ -30,7 +30,7 @@ foreach(folder IN LISTS DP_INSTALL_FOLDERS)
   get_filename_component(name ${folder} NAME)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${folder}/
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deltaproduct/${name}
-          FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "test_*" EXCLUDE)
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*-inl.h" EXCLUDE PATTERN "test_*" EXCLUDE)
 endforeach()
 install(EXPORT deltaproduct NAMESPACE deltaproduct:: FILE deltaproduct-targets.cmake DESTINATION ${DP_PACKAGE_DIR})
 

@@ -13,11 +13,11 @@ namespace dp::cli {
 namespace {
 
 std::string describe_heads(const ModelConfig& c) {
-  if (c.model_type == "mamba")
-    return std::to_string(std::llround(static_cast<double>(c.hidden_size) * c.expand)) +
-           " channels of " + std::to_string(c.state_size) + " states";
+  if (c.architecture == Architecture::kMamba)
+    return std::to_string(std::llround(static_cast<double>(c.hidden_size) * c.mamba.expand)) +
+           " channels of " + std::to_string(c.mamba.state_size) + " states";
   std::string text = std::to_string(c.num_heads) + " heads of " + std::to_string(c.head_dim);
-  if (c.model_type == "slstm") return text;
+  if (c.architecture == Architecture::kSlstm) return text;
   if (c.value_heads() != c.num_heads)
     text += " (" + std::to_string(c.value_heads()) + " of values)";
   if (c.value_head_dim() != c.head_dim) text += " x " + std::to_string(c.value_head_dim());
@@ -28,9 +28,9 @@ std::string describe(const ModelConfig& c) {
   std::string text = model_name(c) + ", " + std::to_string(c.num_hidden_layers) +
                      (c.num_hidden_layers == 1 ? " layer of width " : " layers of width ") +
                      std::to_string(c.hidden_size) + ", " + describe_heads(c) + ", MLP " + std::to_string(c.mlp_width());
-  if (c.model_type != "transformer")
+  if (c.architecture != Architecture::kTransformer)
     text += c.use_short_conv ? ", convolution " + std::to_string(c.conv_size) : ", no convolution";
-  if (c.model_type != "transformer" && c.model_type != "mamba" && c.model_type != "slstm")
+  if (c.architecture != Architecture::kTransformer && c.architecture != Architecture::kMamba && c.architecture != Architecture::kSlstm)
     text += c.use_output_gate ? ", output gate" : ", no output gate";
   return text + ", vocabulary " + std::to_string(c.vocab_size) +
          (c.tie_word_embeddings ? ", tied" : "");

@@ -19,17 +19,27 @@ constexpr int64_t kLargest = int64_t{1} << 24;  // of any size: products of two 
 constexpr int64_t kMostLayers = 100000;
 constexpr int64_t kMostFactors = 1024;  // Householder factors per token; each has parameters of its own
 constexpr uintmax_t kLargestFile = 16 << 20;
-constexpr const char* kModelTypes[] = {
-#define DP_MODEL(option, type, name, mixer, traits) type,
+constexpr Architecture kArchitectures[] = {
+#define DP_MODEL(id, option, type, name, mixer, traits) Architecture::id,
 #include "io/models.def"
 #undef DP_MODEL
-    "gated_delta_product"};  // another name of gated_deltaproduct
-// The class that Python would make of a file, for types that fla has.
-constexpr std::pair<const char*, const char*> kArchitectures[] = {
-    {"gated_deltaproduct", "GatedDeltaProductForCausalLM"},
-    {"gated_delta_product", "GatedDeltaProductForCausalLM"},
-    {"delta_net", "DeltaNetForCausalLM"},
-    {"gated_deltanet", "GatedDeltaNetForCausalLM"}};
+};
+constexpr const char* kOtherDeltaProductType = "gated_delta_product";
+constexpr const char* kModelTypes[] = {
+#define DP_MODEL(id, option, type, name, mixer, traits) type,
+#include "io/models.def"
+#undef DP_MODEL
+    kOtherDeltaProductType};
+
+// The class that Python would make of a file, for architectures that fla has.
+const char* python_class(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kDeltaProduct: return "GatedDeltaProductForCausalLM";
+    case Architecture::kDeltaNet: return "DeltaNetForCausalLM";
+    case Architecture::kGatedDeltaNet: return "GatedDeltaNetForCausalLM";
+    default: return nullptr;
+  }
+}
 constexpr const char* kWeightTypes[] = {"float32", "bfloat16", "float16", "int8", "int4"};
 
 /// Takes fields out of a JSON object one by one; what is left over is nobody's.
@@ -164,13 +174,13 @@ void take_either(Fields& fields, const std::string& name, const std::string& oth
 }
 
 bool is_delta_net(const ModelConfig& config) {
-  return config.model_type == "delta_net" || config.model_type == "gated_deltanet";
+  return config.architecture == Architecture::kDeltaNet || config.architecture == Architecture::kGatedDeltaNet;
 }
 
 // fla's defaults where they differ from gated_deltaproduct's.
-void set_defaults_of_type(ModelConfig& config) {
-  if (config.model_type == "gated_deltanet") config.use_forget_gate = true;
-  if (config.model_type == "delta_net") {
+void set_architecture_defaults(ModelConfig& config) {
+  if (config.architecture == Architecture::kGatedDeltaNet) config.use_forget_gate = true;
+  if (config.architecture == Architecture::kDeltaNet) {
     config.num_hidden_layers = 24, config.num_heads = 16, config.head_dim = 128;
     config.expand_v = 1, config.use_output_gate = false;
   }
@@ -199,22 +209,22 @@ void take_delta_net_fields(Fields& fields, ModelConfig& config) {
     if (fields.has(name) && fields.left().at(name) != value) fields.fail(name, value.dump());
 }
 
-void take_fields_of_rival(Fields& fields, ModelConfig& config) {
-  if (config.model_type == "mamba") {
-    fields.take("state_size", config.state_size, 1);
-    fields.take("expand", config.expand, 1e-6, 1e6);
+void take_architecture_fields(Fields& fields, ModelConfig& config) {
+  if (config.architecture == Architecture::kMamba) {
+    fields.take("state_size", config.mamba.state_size, 1);
+    fields.take("expand", config.mamba.expand, 1e-6, 1e6);
   }
-  if (config.model_type == "gla") {
-    fields.take("gate_logit_normalizer", config.gate_logit_normalizer, 1e-6, 1e6);
-    fields.take("gate_low_rank_dim", config.gate_low_rank_dim, 1);
+  if (config.architecture == Architecture::kGla) {
+    fields.take("gate_logit_normalizer", config.gla.gate_logit_normalizer, 1e-6, 1e6);
+    fields.take("gate_low_rank_dim", config.gla.gate_low_rank_dim, 1);
   }
-  if (config.model_type == "rwkv7_product")
-    fields.take("gate_low_rank_dim", config.gate_low_rank_dim, 1);
-  if (config.model_type == "transformer") fields.take("rope_theta", config.rope_theta, 1.0, 1e12);
+  if (config.architecture == Architecture::kRwkv7)
+    fields.take("gate_low_rank_dim", config.rwkv7.gate_low_rank_dim, 1);
+  if (config.architecture == Architecture::kTransformer) fields.take("rope_theta", config.transformer.rope_theta, 1.0, 1e12);
 }
 
-void put_fields_of_rival(const ModelConfig& config, json& object) {
-  if (config.model_type == "delta_net") {
+void put_architecture_fields(const ModelConfig& config, json& object) {
+  if (config.architecture == Architecture::kDeltaNet) {
     const auto part = [&](int64_t width) {
       return static_cast<double>(config.num_heads * width) /
              static_cast<double>(config.hidden_size);
@@ -223,19 +233,21 @@ void put_fields_of_rival(const ModelConfig& config, json& object) {
     object["expand_k"] = part(config.head_dim);
     object["expand_v"] = part(config.value_head_dim());
   }
-  if (config.model_type == "mamba") {
-    object["state_size"] = config.state_size;
-    object["expand"] = config.expand;
+  if (config.architecture == Architecture::kMamba) {
+    object["state_size"] = config.mamba.state_size;
+    object["expand"] = config.mamba.expand;
   }
-  if (config.model_type == "gla") object["gate_logit_normalizer"] = config.gate_logit_normalizer;
-  if (config.model_type == "gla" || config.model_type == "rwkv7_product")
-    object["gate_low_rank_dim"] = config.gate_low_rank_dim;
-  if (config.model_type == "transformer") object["rope_theta"] = config.rope_theta;
+  if (config.architecture == Architecture::kGla) object["gate_logit_normalizer"] = config.gla.gate_logit_normalizer;
+  if (config.architecture == Architecture::kGla) object["gate_low_rank_dim"] = config.gla.gate_low_rank_dim;
+  if (config.architecture == Architecture::kRwkv7) object["gate_low_rank_dim"] = config.rwkv7.gate_low_rank_dim;
+  if (config.architecture == Architecture::kTransformer) object["rope_theta"] = config.transformer.rope_theta;
 }
 
 }  // namespace
 
-std::span<const char* const> model_types() { return kModelTypes; }
+std::span<const Architecture> architectures() { return kArchitectures; }
+
+std::string model_type(Architecture architecture) { return kModelTypes[static_cast<size_t>(architecture)]; }
 
 int64_t ModelConfig::value_head_dim() const {
   return std::llround(static_cast<double>(head_dim) * expand_v);
@@ -251,14 +263,18 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   Fields fields(parse_object(json_text, file), file);
   ModelConfig config;
   if (!fields.has("model_type")) fields.fail("model_type", "\"gated_deltaproduct\"");
-  fields.take("model_type", config.model_type, kModelTypes);
-  set_defaults_of_type(config);
+  std::string type;
+  fields.take("model_type", type, kModelTypes);
+  config.type_with_underscore = type == kOtherDeltaProductType;
+  if (!config.type_with_underscore)
+    config.architecture = static_cast<Architecture>(std::ranges::find(kModelTypes, type) - std::begin(kModelTypes));
+  set_architecture_defaults(config);
   fields.take("vocab_size", config.vocab_size, 1);
   fields.take("hidden_size", config.hidden_size, 1);
   fields.take("num_hidden_layers", config.num_hidden_layers, 0, kMostLayers);
   fields.take("num_heads", config.num_heads, 1);
   fields.take("num_v_heads", config.num_v_heads, 1);
-  if (config.model_type == "delta_net") take_delta_net_fields(fields, config);
+  if (config.architecture == Architecture::kDeltaNet) take_delta_net_fields(fields, config);
   fields.take("head_dim", config.head_dim, 1);
   fields.take("expand_v", config.expand_v, 1e-6, 1e6);
   fields.take("num_householder", config.num_householder, 1, kMostFactors);
@@ -281,7 +297,7 @@ ModelConfig parse_model_config(const std::string& json_text, const std::string& 
   if (fields.has("dtype")) config.dtype_field = "dtype";
   take_either(fields, "torch_dtype", "dtype", std::string("float32"), config.dtype,
               std::span<const char* const>(kWeightTypes));
-  take_fields_of_rival(fields, config);
+  take_architecture_fields(fields, config);
   fields.require_null("attn", "a hybrid with attention layers");
   fields.require_null("attnres_block_size", "attention over residuals");
   if (fields.has("hidden_act")) {
@@ -316,17 +332,17 @@ void check_model_config(const ModelConfig& config, const std::string& origin) {
          ", expected at most " + std::to_string(kLargest));
   if (is_delta_net(config) && config.num_householder != 1)
     fail("num_householder is " + std::to_string(config.num_householder) +
-         ", expected 1: " + config.model_type + " has one factor per token");
-  if (config.model_type == "delta_net" && config.use_forget_gate)
+         ", expected 1: " + model_type(config.architecture) + " has one factor per token");
+  if (config.architecture == Architecture::kDeltaNet && config.use_forget_gate)
     fail("use_forget_gate is true, expected false: with a gate it is gated_deltanet");
-  if (config.model_type == "gated_deltanet" && !config.use_forget_gate)
+  if (config.architecture == Architecture::kGatedDeltaNet && !config.use_forget_gate)
     fail("use_forget_gate is false, expected true: without a gate it is delta_net");
-  const double channels = static_cast<double>(config.hidden_size) * config.expand;
-  if (config.model_type == "mamba" && (channels < 1 || channels > static_cast<double>(kLargest) ||
+  const double channels = static_cast<double>(config.hidden_size) * config.mamba.expand;
+  if (config.architecture == Architecture::kMamba && (channels < 1 || channels > static_cast<double>(kLargest) ||
                                        std::abs(channels - std::round(channels)) > 1e-9 * channels))
     fail("hidden_size * expand is " + json(channels).dump() +
          ", expected a whole number from 1 to " + std::to_string(kLargest));
-  if (config.model_type == "transformer" && config.head_dim % 2 != 0)
+  if (config.architecture == Architecture::kTransformer && config.head_dim % 2 != 0)
     fail("head_dim is " + std::to_string(config.head_dim) +
          ", expected an even number: rotary embeddings turn pairs");
   if (!config.intermediate_size && config.mlp_width() < 1)
@@ -352,10 +368,9 @@ ModelConfig read_model_config(const fs::path& path) {
 std::string to_json(const ModelConfig& config) {
   json object = json::object();
   for (const auto& [name, value] : config.other_fields) object[name] = json::parse(value);
-  for (const auto& [type, architecture] : kArchitectures)
-    if (config.model_type == type && !object.contains("architectures"))
-      object["architectures"] = {architecture};
-  object["model_type"] = config.model_type;
+  if (const char* name = python_class(config.architecture); name != nullptr && !object.contains("architectures"))
+    object["architectures"] = {name};
+  object["model_type"] = config.type_with_underscore ? kOtherDeltaProductType : model_type(config.architecture);
   object["vocab_size"] = config.vocab_size;
   object["hidden_size"] = config.hidden_size;
   object["num_hidden_layers"] = config.num_hidden_layers;
@@ -388,7 +403,7 @@ std::string to_json(const ModelConfig& config) {
   else
     object["eos_token_id"] = config.eos_token_ids;
   object[config.dtype_field] = config.dtype;
-  put_fields_of_rival(config, object);
+  put_architecture_fields(config, object);
   return object.dump(2) + "\n";
 }
 

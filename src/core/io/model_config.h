@@ -11,15 +11,44 @@
 
 namespace dp {
 
+/// Which token mixer the blocks of a model have. A model of an unknown architecture is refused, never taken for another.
+enum class Architecture {
+#define DP_MODEL(id, option, type, name, mixer, traits) id,
+#include "io/models.def"
+#undef DP_MODEL
+};
+/// All of them, in the order of io/models.def.
+std::span<const Architecture> architectures();
+/// As `model_type` of config.json has it: "gated_deltaproduct".
+std::string model_type(Architecture architecture);
+
+/// Options that only one architecture has.
+struct TransformerOptions {
+  double rope_theta = 10000;  // base of the rotary embedding's wave lengths
+  bool operator==(const TransformerOptions&) const = default;
+};
+struct GlaOptions {
+  int64_t gate_low_rank_dim = 16;     // rank of the gates' projection
+  double gate_logit_normalizer = 16;  // log of the gate is divided by it
+  bool operator==(const GlaOptions&) const = default;
+};
+struct MambaOptions {
+  int64_t state_size = 16;  // of each channel
+  double expand = 2;        // channels / D
+  bool operator==(const MambaOptions&) const = default;
+};
+struct Rwkv7Options {
+  int64_t gate_low_rank_dim = 16;  // rank of the gates' projections
+  bool operator==(const Rwkv7Options&) const = default;
+};
+
 /// Field names and defaults are those of fla's configuration class: a field missing from a file
 /// takes the value given here. num_v_heads and conv_bias, which fla's layer knows and its
 /// configuration does not, are written only where they differ from the default.
 ///
-/// model_type says which token mixer the blocks have: "gated_deltaproduct", or a rival of nn/rivals/
-/// ("delta_net", "gated_deltanet", "transformer", "gla", "mamba", "mlstm", "slstm", "rwkv7_product").
-/// Rivals use the fields that mean something to them; what only they know is at the end.
+/// Architectures use the fields that mean something to them.
 struct ModelConfig {
-  std::string model_type = "gated_deltaproduct";
+  Architecture architecture = Architecture::kDeltaProduct;
   int64_t vocab_size = 32000;
   int64_t hidden_size = 2048;          // D
   int64_t num_hidden_layers = 21;      // L
@@ -44,12 +73,13 @@ struct ModelConfig {
   std::string dtype = "float32";            // of the matrices in the file: or bfloat16, float16, int8, int4
   std::string dtype_field = "torch_dtype";  // or "dtype", as newer files call it
 
-  int64_t state_size = 16;            // of each channel of Mamba
-  double expand = 2;                  // Mamba's channels / D
-  int64_t gate_low_rank_dim = 16;     // rank of the gates' projections: GLA, RWKV-7
-  double gate_logit_normalizer = 16;  // GLA: log of the gate is divided by it
-  double rope_theta = 10000;          // Transformer: base of the rotary embedding's wave lengths
+  TransformerOptions transformer;
+  GlaOptions gla;
+  MambaOptions mamba;
+  Rwkv7Options rwkv7;
 
+  /// model_type is written "gated_delta_product", as some files have it.
+  bool type_with_underscore = false;
   /// The paper's own checkpoints: `use_gate` for use_output_gate, one tensor per factor.
   bool legacy_layout = false;
   /// Fields that mean nothing here: name -> value as JSON text. Written back as they came.
@@ -66,9 +96,6 @@ struct ModelConfig {
 
   bool operator==(const ModelConfig&) const = default;
 };
-
-/// Every model_type there is.
-std::span<const char* const> model_types();
 
 /// `file` is for error messages. Throws InputError that names the field at fault, what it holds and
 /// what was expected.

@@ -1,8 +1,5 @@
 #include "io/model_name.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "base/error.h"
 #include "base/text.h"
 
@@ -10,23 +7,21 @@ namespace dp {
 namespace {
 
 struct KnownModel {
-  const char *option, *type, *name;
+  Architecture architecture;
+  const char *option, *name;
   unsigned traits;
 
   bool has(ModelTrait trait) const { return (traits & trait) != 0; }
 };
 
 constexpr KnownModel kKnownModels[] = {
-#define DP_MODEL(option, type, name, mixer, traits) {option, type, name, traits},
+#define DP_MODEL(id, option, type, name, mixer, traits) {Architecture::id, option, name, traits},
 #include "io/models.def"
 #undef DP_MODEL
 };
 
-// "gated_delta_product", another name of the first, is that one.
 const KnownModel& known_model(const ModelConfig& config) {
-  const auto* found = std::ranges::find(kKnownModels, config.model_type,
-                                        [](const KnownModel& m) { return std::string(m.type); });
-  return found == std::end(kKnownModels) ? kKnownModels[0] : *found;
+  return kKnownModels[static_cast<size_t>(config.architecture)];
 }
 
 }  // namespace
@@ -34,9 +29,9 @@ const KnownModel& known_model(const ModelConfig& config) {
 std::string architecture_name(const ModelConfig& config) {
   const KnownModel& model = known_model(config);
   std::string name = model.name;
-  if (&model == kKnownModels && config.use_forget_gate) name.insert(0, "Gated ");
+  if (config.architecture == Architecture::kDeltaProduct && config.use_forget_gate) name.insert(0, "Gated ");
   // RWKV-7 is the one with one factor.
-  const bool number = &model == kKnownModels || config.num_householder > 1;
+  const bool number = config.architecture == Architecture::kDeltaProduct || config.num_householder > 1;
   if (model.has(kHasFactors) && number) name += "_" + std::to_string(config.num_householder);
   return name;
 }
@@ -59,9 +54,9 @@ std::vector<std::string> models_with(ModelTrait trait) {
   return options;
 }
 
-std::string model_type_of(const std::string& option) {
+Architecture parse_model_option(const std::string& option) {
   for (const KnownModel& model : kKnownModels)
-    if (option == model.option) return model.type;
+    if (option == model.option) return model.architecture;
   throw InputError("model " + quote(option) + " is unknown");
 }
 

@@ -28,8 +28,8 @@ std::vector<std::string> models_with(ModelTrait trait);
 
 /// What `dp train --model` takes: "deltaproduct", "delta-net", ...
 std::vector<std::string> model_options();
-/// ModelConfig::model_type of one of these, and back.
-std::string model_type_of(const std::string& option);
+/// The architecture that one of these names, and back. Throws InputError for another word.
+Architecture parse_model_option(const std::string& option);
 std::string model_option(const ModelConfig& config);
 
 }  // namespace dp

@@ -13,29 +13,26 @@ TEST(ModelName, IsThePapers) {
   EXPECT_EQ(model_name(config), "DeltaProduct_3 [0,1]");
   config.allow_neg_eigval = config.use_forget_gate = true;
   EXPECT_EQ(model_name(config), "Gated DeltaProduct_3 [-1,1]");
-  config.model_type = "gated_delta_product";  // an older name
   EXPECT_EQ(model_option(config), "deltaproduct");
-  config.model_type = "mamba";
+  config.architecture = Architecture::kMamba;
   EXPECT_EQ(model_name(config), "Mamba [-1,1]");
   EXPECT_EQ(architecture_name(config), "Mamba");
-  config.model_type = "rwkv7_product";
+  config.architecture = Architecture::kRwkv7;
   EXPECT_EQ(model_name(config), "RWKV-7_3 [-1,1]");
   config.num_householder = 1;
   EXPECT_EQ(model_name(config), "RWKV-7 [-1,1]");
-  config.model_type = "slstm";
+  config.architecture = Architecture::kSlstm;
   EXPECT_EQ(model_name(config), "sLSTM");
 }
 
-TEST(ModelName, EveryTypeHasAnOption) {
-  for (const char* type : model_types()) {
+TEST(ModelName, EveryArchitectureHasAnOption) {
+  for (const Architecture architecture : architectures()) {
     ModelConfig config;
-    config.model_type = type;
-    if (config.model_type != "gated_delta_product") {
-      EXPECT_EQ(model_type_of(model_option(config)), type);
-    }
+    config.architecture = architecture;
+    EXPECT_EQ(parse_model_option(model_option(config)), architecture);
   }
-  EXPECT_EQ(model_options().size() + 1, model_types().size());
-  EXPECT_THROW(model_type_of("lstm"), InputError);
+  EXPECT_EQ(model_options().size(), architectures().size());
+  EXPECT_THROW(parse_model_option("lstm"), InputError);
 }
 
 }  // namespace

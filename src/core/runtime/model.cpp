@@ -49,12 +49,17 @@ Block read_block(const ModelConfig& config, const std::string& prefix, WeightRea
 }  // namespace
 
 bool is_supported(const ModelConfig& config) {
-  const std::string& type = config.model_type;
-  if (type == "rwkv7_product")
-    return !config.use_short_conv && !config.use_forget_gate && !config.use_output_gate &&
-           config.value_heads() == config.num_heads;
-  return type == "gated_deltaproduct" || type == "gated_delta_product" || type == "delta_net" ||
-         type == "gated_deltanet";
+  switch (config.architecture) {
+    case Architecture::kRwkv7Product:
+      return !config.use_short_conv && !config.use_forget_gate && !config.use_output_gate &&
+             config.value_heads() == config.num_heads;
+    case Architecture::kDeltaProduct:
+    case Architecture::kDeltaNet:
+    case Architecture::kGatedDeltaNet:
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::shared_ptr<const Model> Model::open(const fs::path& path) {
@@ -84,7 +89,7 @@ std::shared_ptr<const Model> Model::from_arrays(const ModelConfig& config,
 Model::Model(ModelConfig config, NamedTensors tensors) : config_(std::move(config)) {
   check_model_config(config_, tensors.origin);
   if (!is_supported(config_))
-    throw InputError(tensors.origin + ": model_type is " + quote(config_.model_type) +
+    throw InputError(tensors.origin + ": model_type is " + quote(model_type(config_.architecture)) +
                      ", expected gated_deltaproduct, delta_net or gated_deltanet: other models run "
                      "where they are trained");
   check_state_size(config_, tensors.origin);

@@ -173,16 +173,16 @@ TEST_F(ModelFiles, EveryDtypeAndLayoutIsReadExactly) {
 TEST_F(ModelFiles, DeltaNetsHaveOneFactor) {
   ModelConfig config = some_configs()[0];
   config.num_householder = 1;
-  for (const char* type : {"delta_net", "gated_deltanet"}) {
-    config.model_type = type;
-    config.use_forget_gate = config.model_type == "gated_deltanet";
+  for (const Architecture architecture : {Architecture::kDeltaNet, Architecture::kGatedDeltaNet}) {
+    config.architecture = architecture;
+    config.use_forget_gate = config.architecture == Architecture::kGatedDeltaNet;
     const Arrays arrays = random_arrays(config);
     const std::vector<int64_t> tokens = random_tokens(config, 9);
     EXPECT_LT(distance(logits_in_blocks(Model::from_arrays(config, arrays), tokens, 4),
                        reference_logits(config, arrays, tokens)),
               kLogitTolerance);
   }
-  config.model_type = "mamba";
+  config.architecture = Architecture::kMamba;
   EXPECT_THROW(Model::from_arrays(config, random_arrays(config)), InputError);
 }
 

@@ -76,7 +76,7 @@ TEST(TextWalk, StopsWhenToldAndRefusesStatesThatAreNoMatrices) {
       walk_text(model, tokens, {.block = 8}, [](int64_t done) { return done < 16; }).loss.size(),
       16u);
   for (const ModelConfig& config : rival_configs()) {
-    if (config.model_type != "mamba" && config.model_type != "transformer") continue;
+    if (config.architecture != Architecture::kMamba && config.architecture != Architecture::kTransformer) continue;
     EXPECT_THROW(walk_text(random_model(config), random_ids(config, 1, 9), {.rank_every = 4}),
                  InputError);
   }

@@ -142,23 +142,23 @@ TEST(ModelSize, RivalsHaveAStateOfTheirOwn) {
   ModelConfig c;
   c.vocab_size = 10, c.hidden_size = 8, c.num_hidden_layers = 3, c.num_heads = 2, c.head_dim = 4;
   c.expand_v = 1, c.conv_size = 4;
-  const auto size = [&](const char* type) {
-    c.model_type = type;
+  const auto size = [&](Architecture architecture) {
+    c.architecture = architecture;
     return model_size(c);
   };
-  EXPECT_EQ(size("transformer").state_bytes, 0);
-  EXPECT_EQ(size("transformer").state_bytes_per_token, 3 * 4 * (8 + 8));  // keys and values
-  EXPECT_EQ(size("gla").state_bytes, 3 * 4 * (2 * 4 * 4 + 3 * 4 * 8));    // and three convolutions
-  EXPECT_EQ(size("mlstm").state_bytes, 3 * 4 * (2 * 4 * 5 + 2 + 2 * 4 * 8));
-  EXPECT_EQ(size("slstm").state_bytes, 3 * 4 * (4 * 2 * 4 + 4 * 8));
-  EXPECT_EQ(size("mamba").state_bytes, 3 * 4 * (16 * 16 + 4 * 16));
-  EXPECT_EQ(size("delta_net").state_bytes, size("gla").state_bytes);
-  EXPECT_EQ(size("gla").state_bytes_per_token, 0);
+  EXPECT_EQ(size(Architecture::kTransformer).state_bytes, 0);
+  EXPECT_EQ(size(Architecture::kTransformer).state_bytes_per_token, 3 * 4 * (8 + 8));  // keys and values
+  EXPECT_EQ(size(Architecture::kGla).state_bytes, 3 * 4 * (2 * 4 * 4 + 3 * 4 * 8));    // and three convolutions
+  EXPECT_EQ(size(Architecture::kMlstm).state_bytes, 3 * 4 * (2 * 4 * 5 + 2 + 2 * 4 * 8));
+  EXPECT_EQ(size(Architecture::kSlstm).state_bytes, 3 * 4 * (4 * 2 * 4 + 4 * 8));
+  EXPECT_EQ(size(Architecture::kMamba).state_bytes, 3 * 4 * (16 * 16 + 4 * 16));
+  EXPECT_EQ(size(Architecture::kDeltaNet).state_bytes, size(Architecture::kGla).state_bytes);
+  EXPECT_EQ(size(Architecture::kGla).state_bytes_per_token, 0);
 }
 
 TEST(ModelSize, MambaCannotBeMatchedByHeads) {
   ModelConfig c;
-  c.model_type = "mamba", c.vocab_size = 100, c.hidden_size = 32, c.num_hidden_layers = 2;
+  c.architecture = Architecture::kMamba, c.vocab_size = 100, c.hidden_size = 32, c.num_hidden_layers = 2;
   EXPECT_THROW(match_size(c, 200000, MatchBy::kHeads), InputError);
   const ModelConfig matched = match_size(c, 200000, MatchBy::kMlp);
   EXPECT_NEAR(static_cast<double>(model_size(matched).parameters()), 200000, 4000);

@@ -82,10 +82,9 @@ void save_model(const LanguageModel& model, const fs::path& directory, const Sav
   ModelConfig config = model.config();
   config.dtype = options.dtype.value_or(config.dtype);
   config.legacy_layout = options.legacy_layout;
-  if (options.legacy_layout && config.model_type != "gated_deltaproduct" &&
-      config.model_type != "gated_delta_product")
+  if (options.legacy_layout && config.architecture != Architecture::kDeltaProduct)
     throw InputError("the older layout exists for gated_deltaproduct only, this model is " +
-                     quote(config.model_type));
+                     quote(model_type(config.architecture)));
   const at::ScalarType dtype = scalar_type(config.dtype);
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   const int64_t N = config.num_householder;

@@ -70,7 +70,7 @@ TEST_F(Pretrained, RivalsComeBackAsTheyWere) {
       const LanguageModel model = random_model(config);
       save_model(model, folder_, {.dtype = dtype, .legacy_layout = false});
       const LanguageModel loaded = load_model(folder_);
-      EXPECT_EQ(loaded.config().model_type, config.model_type);
+      EXPECT_EQ(loaded.config().architecture, config.architecture);
       if (std::string(dtype) == "float32") {
         expect_same(loaded, model);
         EXPECT_EQ(to_json(loaded.config()), to_json(config));

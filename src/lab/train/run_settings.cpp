@@ -42,7 +42,7 @@ Settings model_settings(ModelConfig& m) {
   return {
       choice_setting(
           "model", "", model_options(), [&m] { return model_option(m); },
-          [&m](const std::string& name) { m.model_type = model_type_of(name); },
+          [&m](const std::string& name) { m.architecture = parse_model_option(name); },
           "token mixer of the blocks"),
       integer_setting("num-householder", "", m.num_householder, 1, 64,
                       "Householder factors per token (n_h)")
@@ -72,9 +72,9 @@ Settings model_settings(ModelConfig& m) {
             if (taps > 0) m.conv_size = taps;
           },
           "taps of the short convolution; 0: none"),
-      integer_setting("state-size", "", m.state_size, 1, 4096, "state size of each channel")
+      integer_setting("state-size", "", m.mamba.state_size, 1, 4096, "state size of each channel")
           .for_models(models_with(kHasChannelState)),
-      real_setting("expand", "", m.expand, 1e-6, 1e6, "number of channels as a multiple of --hidden")
+      real_setting("expand", "", m.mamba.expand, 1e-6, 1e6, "number of channels as a multiple of --hidden")
           .for_models(models_with(kHasChannelState)),
       real_setting("init-std", "", m.initializer_range, 0, 100,
                    "standard deviation of initial matrices; narrow models learn sooner with about "

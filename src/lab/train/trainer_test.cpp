@@ -367,7 +367,7 @@ TEST(RunConfig, SurvivesARoundTrip) {
        {TaskOptions(ParityOptions{.min_length = 5, .every_token = true}),
         TaskOptions(ModularArithmeticOptions{.min_length = 4}), TaskOptions(BracketsOptions{})}) {
     run.task = task;
-    run.model.model_type = "mamba";
+    run.model.architecture = Architecture::kMamba;
     const std::string text = to_json(run);
     EXPECT_EQ(to_json(parse_run_config(text, "f")), text);
     EXPECT_EQ(task_name(parse_run_config(text, "f").task), task_name(task));
@@ -384,8 +384,8 @@ TEST(RunConfig, StoresEverySetting) {
     for (size_t i = 0; i < settings.size(); ++i) {
       const Setting& setting = settings[i];
       SCOPED_TRACE(task_name(task) + " " + setting.option);
-      run.model.model_type = setting.belongs_to("deltaproduct") ? "gated_deltaproduct"
-                                                                : model_type_of(setting.owners[0]);
+      run.model.architecture =
+          parse_model_option(setting.belongs_to("deltaproduct") ? "deltaproduct" : setting.owners[0]);
       const SettingValue before = setting.get();
       if (const auto* x = std::get_if<bool>(&before)) setting.set(!*x);
       if (const auto* x = std::get_if<int64_t>(&before)) setting.set(*x + 1);

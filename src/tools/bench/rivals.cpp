@@ -33,24 +33,24 @@ struct Rival {
 std::vector<Rival> rivals(const ModelConfig& base) {
   constexpr double kMost = 5, kMostSequential = 15;
   std::vector<Rival> all;
-  const auto add = [&](const char* type, int64_t num_householder, double most) {
+  const auto add = [&](Architecture architecture, int64_t num_householder, double most) {
     ModelConfig c = base;
-    c.model_type = type;
+    c.architecture = architecture;
     c.num_householder = num_householder;
-    c.use_forget_gate = c.model_type == "gated_deltanet" || c.model_type == "rwkv7_product";
+    c.use_forget_gate = c.architecture == Architecture::kGatedDeltaNet || c.architecture == Architecture::kRwkv7;
     all.push_back({c, most});
   };
-  add("delta_net", 1, 1);
-  add("gated_deltanet", 1, kMost);
-  add("gated_deltaproduct", 2, kMost);
-  add("gated_deltaproduct", 4, kMost);
-  add("transformer", 1, kMost);
-  add("gla", 1, kMost);
-  add("mamba", 1, kMost);
-  add("mlstm", 1, kMost);
-  add("rwkv7_product", 1, kMost);
-  add("rwkv7_product", 2, kMost);
-  add("slstm", 1, kMostSequential);
+  add(Architecture::kDeltaNet, 1, 1);
+  add(Architecture::kGatedDeltaNet, 1, kMost);
+  add(Architecture::kDeltaProduct, 2, kMost);
+  add(Architecture::kDeltaProduct, 4, kMost);
+  add(Architecture::kTransformer, 1, kMost);
+  add(Architecture::kGla, 1, kMost);
+  add(Architecture::kMamba, 1, kMost);
+  add(Architecture::kMlstm, 1, kMost);
+  add(Architecture::kRwkv7, 1, kMost);
+  add(Architecture::kRwkv7, 2, kMost);
+  add(Architecture::kSlstm, 1, kMostSequential);
   return all;
 }
 

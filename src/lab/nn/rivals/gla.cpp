@@ -15,8 +15,8 @@ GlaMixer::GlaMixer(const ModelConfig& config)
       k_(config, config.query_width()),
       v_(config, config.num_heads * config.value_head_dim()),
       output_(config, config.num_heads, config.value_head_dim()) {
-  gate_down_ = Parameter::matrix({config.gate_low_rank_dim, config.hidden_size});
-  gate_up_ = Parameter::matrix({config.query_width(), config.gate_low_rank_dim});
+  gate_down_ = Parameter::matrix({config.gla.gate_low_rank_dim, config.hidden_size});
+  gate_up_ = Parameter::matrix({config.query_width(), config.gla.gate_low_rank_dim});
   gate_bias_ = Parameter::vector({config.query_width()}, Init::kZeros);
 }
 
@@ -59,7 +59,7 @@ at::Tensor GlaMixer::forward(const at::Tensor& x, const MixerContext& context) c
   const at::Tensor v = stream(v_, "conv_v").view({B, T, 1, H, config_.value_head_dim()});
   const at::Tensor logits =
       dp::linear(dp::linear(x, gate_down_.value), gate_up_.value) + gate_bias_.value;
-  const at::Tensor alpha = at::exp(at::log_sigmoid(logits) / config_.gate_logit_normalizer);
+  const at::Tensor alpha = at::exp(at::log_sigmoid(logits) / config_.gla.gate_logit_normalizer);
   DplrOptions options;
   options.cu_seqlens = context.cu_seqlens;
   options.state = context.find("recurrent");

@@ -14,9 +14,9 @@ namespace dp {
 
 MambaMixer::MambaMixer(const ModelConfig& config)
     : config_(config),
-      channels_(std::llround(static_cast<double>(config.hidden_size) * config.expand)),
+      channels_(std::llround(static_cast<double>(config.hidden_size) * config.mamba.expand)),
       rank_((config.hidden_size + 15) / 16) {
-  const int64_t D = config.hidden_size, E = channels_, N = config.state_size;
+  const int64_t D = config.hidden_size, E = channels_, N = config.mamba.state_size;
   in_proj_ = Parameter::matrix({2 * E, D});
   conv_weight_ = Parameter::matrix({E, 1, config.conv_size});
   conv_bias_ = Parameter::vector({E}, Init::kZeros);
@@ -29,14 +29,14 @@ MambaMixer::MambaMixer(const ModelConfig& config)
 }
 
 StateShapes MambaMixer::state_shapes() const {
-  StateShapes shapes = {{"recurrent", {channels_, config_.state_size}}};
+  StateShapes shapes = {{"recurrent", {channels_, config_.mamba.state_size}}};
   if (config_.use_short_conv) shapes["conv"] = {config_.conv_size, channels_};
   return shapes;
 }
 
 // Of each state: dt A, dt x times B, a h plus that, C h added up. Of each channel: dt x, and D x added.
 int64_t MambaMixer::recurrence_flops() const {
-  return 6 * channels_ * config_.state_size + 3 * channels_;
+  return 6 * channels_ * config_.mamba.state_size + 3 * channels_;
 }
 
 void MambaMixer::list_parameters(const std::string& prefix, NamedParameters& list) {
@@ -63,7 +63,7 @@ at::Tensor MambaMixer::activated(const at::Tensor& x, const MixerContext& contex
 }
 
 at::Tensor MambaMixer::scan(const at::Tensor& x, const MixerContext& context) const {
-  const int64_t N = config_.state_size;
+  const int64_t N = config_.mamba.state_size;
   const std::vector<at::Tensor> parts =
       dp::linear(x, x_proj_.value).split_with_sizes({rank_, N, N}, 2);
   const at::Tensor dt = at::softplus(dp::linear(parts[0], dt_proj_.value) + dt_bias_.value);

@@ -16,8 +16,8 @@ Rwkv7Mixer::Rwkv7Mixer(const ModelConfig& config)
       v_(config, config.num_householder * config.num_heads * config.value_head_dim()),
       output_(config, config.num_heads, config.value_head_dim()) {
   for (Gate* gate : {&a_, &w_}) {
-    gate->down = Parameter::matrix({config.gate_low_rank_dim, config.hidden_size});
-    gate->up = Parameter::matrix({config.key_width(), config.gate_low_rank_dim});
+    gate->down = Parameter::matrix({config.rwkv7.gate_low_rank_dim, config.hidden_size});
+    gate->up = Parameter::matrix({config.key_width(), config.rwkv7.gate_low_rank_dim});
     gate->bias = Parameter::vector({config.num_householder, config.num_heads, config.head_dim},
                                    gate == &a_ ? Init::kZeros : Init::kDecayLogits);
   }

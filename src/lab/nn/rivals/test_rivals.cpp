@@ -48,7 +48,7 @@ at::Tensor read_out(const ModelConfig& c, const WeightOf& weight, const at::Tens
 
 at::Tensor transformer(const ModelConfig& c, const WeightOf& weight, const at::Tensor& x) {
   const int64_t T = x.size(1), H = c.num_heads, K = c.head_dim;
-  const at::Tensor wave = at::exp(-std::log(c.rope_theta) * at::arange(K / 2, at::kDouble) /
+  const at::Tensor wave = at::exp(-std::log(c.transformer.rope_theta) * at::arange(K / 2, at::kDouble) /
                                   static_cast<double>(K / 2));
   const at::Tensor angle = at::outer(at::arange(T, at::kDouble), wave);
   const at::Tensor turn = at::polar(at::ones_like(angle), angle).unsqueeze(1);  // [T,1,K/2]
@@ -83,7 +83,7 @@ at::Tensor gla(const ModelConfig& c, const WeightOf& weight, const at::Tensor& x
       times(times(x, weight("gk_proj.0.weight")), weight("gk_proj.1.weight")) +
       weight("gk_proj.1.bias");
   const at::Tensor log_alpha =
-      (at::log(at::sigmoid(logits)) / c.gate_logit_normalizer).view(k.sizes()).cumsum(1);
+      (at::log(at::sigmoid(logits)) / c.gla.gate_logit_normalizer).view(k.sizes()).cumsum(1);
   // scores[b,t,s,h] = sum_i q[t,i] exp(G[t,i] - G[s,i]) k[s,i]
   const at::Tensor decay = at::exp(log_alpha.unsqueeze(2) - log_alpha.unsqueeze(1));
   const at::Tensor scores = (q.unsqueeze(2) * decay * k.unsqueeze(1)).sum(-1) *
@@ -138,7 +138,7 @@ at::Tensor slstm_by_paper(const ModelConfig& c, const WeightOf& weight, const at
 }
 
 at::Tensor mamba(const ModelConfig& c, const WeightOf& weight, const at::Tensor& x) {
-  const int64_t T = x.size(1), N = c.state_size, R = (c.hidden_size + 15) / 16;
+  const int64_t T = x.size(1), N = c.mamba.state_size, R = (c.hidden_size + 15) / 16;
   const std::vector<at::Tensor> halves = times(x, weight("in_proj.weight")).chunk(2, -1);
   const at::Tensor conv = weight("conv1d.weight");
   const at::Tensor u =
@@ -199,17 +199,18 @@ at::Tensor rwkv7(const ModelConfig& c, const WeightOf& weight, const at::Tensor&
 
 std::vector<ModelConfig> rival_configs() {
   std::vector<ModelConfig> configs;
-  for (const char* type : {"delta_net", "gated_deltanet", "transformer", "gla", "mlstm", "slstm",
-                           "mamba", "rwkv7_product"}) {
+  for (const Architecture architecture : architectures()) {
+    if (architecture == Architecture::kDeltaProduct) continue;
     for (const bool on : {false, true}) {
       ModelConfig c;
-      c.model_type = type;
+      c.architecture = architecture;
       c.vocab_size = 19, c.hidden_size = 20, c.num_hidden_layers = 2;
       c.num_heads = 2, c.head_dim = 6, c.expand_v = on ? 1.5 : 1, c.intermediate_size = 24;
       c.use_short_conv = on, c.conv_size = 3, c.use_output_gate = on, c.allow_neg_eigval = on;
-      c.use_forget_gate = c.model_type == "gated_deltanet" || (on && c.model_type != "delta_net");
-      c.num_householder = on && c.model_type == "rwkv7_product" ? 2 : 1;
-      c.state_size = 5, c.expand = 1.5, c.gate_low_rank_dim = 3;
+      c.use_forget_gate = c.architecture == Architecture::kGatedDeltaNet || (on && c.architecture != Architecture::kDeltaNet);
+      c.num_householder = on && c.architecture == Architecture::kRwkv7 ? 2 : 1;
+      c.mamba = {.state_size = 5, .expand = 1.5};
+      c.gla.gate_low_rank_dim = c.rwkv7.gate_low_rank_dim = 3;
       configs.push_back(c);
     }
   }
@@ -217,13 +218,15 @@ std::vector<ModelConfig> rival_configs() {
 }
 
 at::Tensor reference_rival(const ModelConfig& c, const WeightOf& weight, const at::Tensor& x) {
-  if (c.model_type == "transformer") return transformer(c, weight, x);
-  if (c.model_type == "gla") return gla(c, weight, x);
-  if (c.model_type == "mlstm") return mlstm(c, weight, x);
-  if (c.model_type == "slstm") return slstm_by_paper(c, weight, x);
-  if (c.model_type == "mamba") return mamba(c, weight, x);
-  if (c.model_type == "rwkv7_product") return rwkv7(c, weight, x);
-  return {};
+  switch (c.architecture) {
+    case Architecture::kTransformer: return transformer(c, weight, x);
+    case Architecture::kGla: return gla(c, weight, x);
+    case Architecture::kMlstm: return mlstm(c, weight, x);
+    case Architecture::kSlstm: return slstm_by_paper(c, weight, x);
+    case Architecture::kMamba: return mamba(c, weight, x);
+    case Architecture::kRwkv7: return rwkv7(c, weight, x);
+    default: return {};
+  }
 }
 
 }  // namespace dp

@@ -14,7 +14,7 @@ std::vector<ModelConfig> rival_configs();
 /// A weight of the mixer by name; undefined if it has none.
 using WeightOf = std::function<at::Tensor(const std::string& name)>;
 
-/// The mixer that config.model_type names, x [B,T,D] -> [B,T,D], in operators of torch and the dtype of x:
+/// The mixer that config.architecture names, x [B,T,D] -> [B,T,D], in operators of torch and the dtype of x:
 ///   transformer    a loop over queries, positions as complex numbers
 ///   gla            parallel: a matrix of decayed scores, alpha_{s+1} ... alpha_t as exp of a sum of logs
 ///   mlstm          parallel: the xLSTM paper's matrix of gates, without the running maximum

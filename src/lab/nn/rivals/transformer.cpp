@@ -45,7 +45,7 @@ at::Tensor TransformerMixer::turned(const at::Tensor& x, int64_t first_position)
   const at::Tensor position = at::arange(first_position, first_position + T, at::kDouble);
   const at::Tensor exponent = at::arange(half, at::kDouble) / static_cast<double>(half);
   const at::Tensor angle =
-      position.unsqueeze(1) * at::pow(config_.rope_theta, -exponent).unsqueeze(0);
+      position.unsqueeze(1) * at::pow(config_.transformer.rope_theta, -exponent).unsqueeze(0);
   const at::Tensor cos = at::cos(angle).to(x.scalar_type()).unsqueeze(1),
                    sin = at::sin(angle).to(x.scalar_type()).unsqueeze(1);  // [T,1,K/2]
   const at::Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
