@@ -28,7 +28,7 @@ void parse(std::span<const std::byte> bytes) {
       require(extent >= 0, "sizes are not negative");
       elements = extent == 0 ? 0 : elements * static_cast<size_t>(extent);
     }
-    require(elements * size_of(entry.dtype) == entry.data.size(), "data fits shape and dtype");
+    require(elements * dtype_size(entry.dtype) == entry.data.size(), "data fits shape and dtype");
     total += entry.data.size();
   }
   uint64_t header;

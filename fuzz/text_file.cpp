@@ -36,7 +36,7 @@ void read(const std::vector<TextSource>& sources, const TextReaderOptions& optio
     const size_t most = sources[0].jsonl ? options.longest_line + 1 : options.piece_bytes;
     require(piece->text.size() <= most, "pieces are no longer than asked");
     if (sources[0].jsonl && piece->broken.empty()) try {
-        text_of_json(piece->text, "text");
+        json_text_field(piece->text, "text");
       } catch (const InputError&) {
       }
     pieces.push_back(std::move(*piece));

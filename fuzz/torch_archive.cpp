@@ -27,7 +27,7 @@ DP_FUZZ_TARGET(torch_archive, const uint8_t* data, size_t size) {
       empty = empty || entry.shape[i] == 0;
       last += static_cast<__int128>(entry.shape[i] - 1) * entry.strides[i];
     }
-    const auto elements = static_cast<__int128>(entry.data.size() / dp::size_of(entry.dtype));
+    const auto elements = static_cast<__int128>(entry.data.size() / dp::dtype_size(entry.dtype));
     require(elements == (empty ? 0 : last + 1), "data reaches from the first to the last element");
   }
   return 0;

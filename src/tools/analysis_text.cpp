@@ -127,7 +127,7 @@ void print_elements(const Analysis& analysis, const Head& head) {
   const std::vector<size_t> chosen = choose_elements(analysis);
   const size_t factors = std::min(kMostFactors, head.factor_keys.size());
   for (const size_t e : chosen) width = std::max(width, analysis.elements[e].name.size());
-  const std::string name = name_of(head, analysis);
+  const std::string name = head_name(head, analysis);
   std::printf("\n%c%s, element by element:\n%s  order", 'H', name.c_str() + 1,
               padded("element", width).c_str());
   for (size_t j = 0; j < factors; ++j)

@@ -92,7 +92,7 @@ std::vector<fs::path> archives_in(const fs::path& directory, const std::string& 
 }
 
 // Downloads it unless it is there. An interrupted download never gets the name of a whole one.
-fs::path archive_of(const Corpus& corpus, size_t index, const fs::path& packages) {
+fs::path find_or_download(const Corpus& corpus, size_t index, const fs::path& packages) {
   const std::string& name = corpus.packages[index].name;
   std::vector<fs::path> found = archives_in(packages, name);
   if (found.empty()) {
@@ -153,7 +153,7 @@ void refuse_leftovers(const Corpus& corpus, const fs::path& text) {
   }
 }
 
-ordered_json json_of(const Corpus& corpus, const std::vector<FetchedPackage>& fetched) {
+ordered_json to_json(const Corpus& corpus, const std::vector<FetchedPackage>& fetched) {
   auto packages = ordered_json::array();
   for (size_t i = 0; i < fetched.size(); ++i) {
     const CorpusCounts& counts = fetched[i].counts;
@@ -222,12 +222,12 @@ int fetch(const FetchCommand& command) {
     for (size_t i = 0; i < corpus.packages.size(); ++i) {
       const std::string& name = corpus.packages[i].name;
       progress.update(static_cast<int64_t>(i), name);
-      const fs::path archive = archive_of(corpus, i, packages);
+      const fs::path archive = find_or_download(corpus, i, packages);
       const fs::path root = out / "unpacked";
       const Unpacked unpacked(archive, root);
       FetchedPackage& package = fetched.emplace_back();
       package.archive = archive.filename().string();
-      const std::string lines = documents.lines_of(i, root, package.counts);
+      const std::string lines = documents.document_lines(i, root, package.counts);
       if (lines.empty())
         throw InputError("the package " + quote(name) + " of " + corpus.file +
                          " gives no document: all files that its patterns match are tiny, no text, "
@@ -238,7 +238,7 @@ int fetch(const FetchCommand& command) {
   }
   print_fetched(corpus, fetched);
   std::printf("wrote %s\n", text.c_str());
-  command.json.write(json_of(corpus, fetched));
+  command.json.write(to_json(corpus, fetched));
   return 0;
 }
 

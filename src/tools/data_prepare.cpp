@@ -39,12 +39,12 @@ struct PrepareCommand {
   ThreadsOption threads;
 };
 
-double speed_of(const PrepareReport& report) {
+double megabytes_per_second(const PrepareReport& report) {
   return static_cast<double>(report.text_bytes - report.text_bytes_before) / 1e6 /
          std::max(1e-9, report.seconds - report.seconds_before);
 }
 
-ordered_json json_of(const PrepareReport& report) {
+ordered_json to_json(const PrepareReport& report) {
   return {{"tokens", report.tokens},
           {"documents", report.documents},
           {"validation_tokens", report.validation_tokens},
@@ -54,7 +54,7 @@ ordered_json json_of(const PrepareReport& report) {
           {"broken", report.broken},
           {"first_broken", report.first_broken},
           {"seconds", report.seconds},
-          {"mb_per_s", speed_of(report)}};
+          {"mb_per_s", megabytes_per_second(report)}};
 }
 
 // On stderr, above the bar, as they are found.
@@ -67,7 +67,7 @@ void print_summary(const PrepareReport& report, const std::string& out) {
   std::printf("%lu documents, %lu tokens, %lu shard%s of %.1f MB of text in %s: %.2f MB/s\n",
               report.documents, report.tokens, report.shards, report.shards == 1 ? "" : "s",
               static_cast<double>(report.text_bytes) / 1e6, format_duration(report.seconds).c_str(),
-              speed_of(report));
+              megabytes_per_second(report));
   if (report.validation_documents > 0)
     std::printf("   of which to validate: %lu documents, %lu tokens\n", report.validation_documents,
                 report.validation_tokens);
@@ -116,7 +116,7 @@ int prepare(PrepareCommand& command) {
           tell_broken(*progress, now, told);
           char text[96];
           std::snprintf(text, sizeof text, "%.1fM tokens, %.1f MB/s",
-                        static_cast<double>(now.tokens) / 1e6, speed_of(now));
+                        static_cast<double>(now.tokens) / 1e6, megabytes_per_second(now));
           progress->update(static_cast<int64_t>(now.source_bytes), text);
           return !stop_preparing;
         });
@@ -127,11 +127,11 @@ int prepare(PrepareCommand& command) {
     return 130;
   }
   print_summary(report, command.out);
-  ordered_json json = json_of(report);
+  ordered_json json = to_json(report);
   if (command.measure) {
     const double alone = encoding_speed(*tokenizer, report.sample, options.threads, 2);
     std::printf("the tokenizer alone, on %d threads: %.2f MB/s; ratio %.2f\n", options.threads,
-                alone, speed_of(report) / std::max(1e-9, alone));
+                alone, megabytes_per_second(report) / std::max(1e-9, alone));
     json["tokenizer_mb_per_s"] = alone;
   }
   command.json.write(json);

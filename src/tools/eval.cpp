@@ -36,7 +36,7 @@ struct Subject {
   int64_t training_length = 0;  // 0: compiled
 };
 
-Subject subject_of(const std::string& model) {
+Subject find_subject(const std::string& model) {
   if (theory::is_compiled(model)) {
     theory::Problem problem = theory::load_problem(model);
     const std::string name = problem.name;
@@ -140,7 +140,7 @@ int eval(const EvalOptions& options) {
     options.json.write(found);
     return 0;
   }
-  const Subject subject = subject_of(options.model);
+  const Subject subject = find_subject(options.model);
   std::vector<int64_t> lengths = options.lengths;
   if (lengths.empty()) lengths = default_lengths(*subject.task);
   for (const int64_t length : lengths)

@@ -47,7 +47,7 @@ std::string find_api_key(const std::string& file) {
   return key;
 }
 
-std::string name_of(const std::string& directory) {
+std::string default_model_name(const std::string& directory) {
   const auto path = std::filesystem::absolute(directory).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
@@ -87,7 +87,7 @@ int run_server(const ServeArguments& arguments) {
   options.engine.cache_bytes = static_cast<size_t>(arguments.cache_mb) << 20;
   options.limits.choices = options.engine.most_rows;
   options.engine.threads = arguments.threads.count();
-  if (options.model_name.empty()) options.model_name = name_of(arguments.model);
+  if (options.model_name.empty()) options.model_name = default_model_name(arguments.model);
   const auto model = runtime::Model::open(arguments.model);
   const std::shared_ptr<const Tokenizer> tokenizer =
       arguments.tokenizer.load(arguments.model, model->config());

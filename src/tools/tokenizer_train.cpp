@@ -36,7 +36,7 @@ int train_tokenizer(const TokenizerTraining& options) {
     std::string text = piece->text;
     if (piece->source->jsonl) {
       try {
-        text = text_of_json(piece->text, options.field);
+        text = json_text_field(piece->text, options.field);
       } catch (const InputError& error) {
         throw InputError(place + " " + error.what());
       }

@@ -33,7 +33,7 @@ struct VerifyArguments {
   ThreadsOption threads;
 };
 
-std::string name_of(const theory::Problem& problem, int64_t token) {
+std::string token_name(const theory::Problem& problem, int64_t token) {
   for (size_t i = 0; i < problem.state_tokens.size(); ++i)
     if (problem.state_tokens[i] == token) return problem.automaton.state_names[i];
   return "token " + std::to_string(token);
@@ -41,8 +41,8 @@ std::string name_of(const theory::Problem& problem, int64_t token) {
 
 std::string describe(const theory::WrongAnswer& error, const theory::Problem& problem) {
   std::string text = "first error: position " + std::to_string(error.position) + ", expected " +
-                     name_of(problem, error.expected) + ", answered " +
-                     name_of(problem, error.answered) + ", after";
+                     token_name(problem, error.expected) + ", answered " +
+                     token_name(problem, error.answered) + ", after";
   if (static_cast<int64_t>(error.word.size()) < error.position) text += " ...";
   for (const int32_t symbol : error.word)
     text += " " + problem.automaton.alphabet[static_cast<size_t>(symbol)];

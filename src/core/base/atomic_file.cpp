@@ -40,7 +40,7 @@ void sync_directory(const fs::path& directory) {
   close(fd);
 }
 
-fs::path directory_of(const fs::path& path) {
+fs::path parent_directory(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
@@ -91,7 +91,7 @@ void AtomicFile::commit() {
   if (temporary_.empty()) return;
   if (rename(temporary_.c_str(), path_.c_str()) != 0) throw_failed("cannot replace", path_);
   temporary_.clear();
-  sync_directory(directory_of(path_));
+  sync_directory(parent_directory(path_));
 }
 
 fs::path make_unfinished_directory(const fs::path& target) {

@@ -67,7 +67,7 @@ uint64_t Hasher::result() const {
   return hash ^ (hash >> 32);
 }
 
-uint64_t hash_of(std::span<const std::byte> bytes) {
+uint64_t xxh64(std::span<const std::byte> bytes) {
   Hasher hasher;
   hasher.add(bytes);
   return hasher.result();

@@ -24,8 +24,8 @@ class Hasher {
   uint64_t size_ = 0;
 };
 
-uint64_t hash_of(std::span<const std::byte> bytes);
-inline uint64_t hash_of(std::string_view text) { return hash_of(std::as_bytes(std::span(text))); }
+uint64_t xxh64(std::span<const std::byte> bytes);
+inline uint64_t xxh64(std::string_view text) { return xxh64(std::as_bytes(std::span(text))); }
 
 /// 16 hexadecimal digits.
 std::string to_hex(uint64_t hash);

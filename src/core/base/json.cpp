@@ -87,7 +87,7 @@ json parse_json(std::string_view text, const std::string& file, std::string_view
 }
 
 json with_checksum(json object) {
-  object["checksum"] = to_hex(hash_of(object.dump()));
+  object["checksum"] = to_hex(xxh64(object.dump()));
   return object;
 }
 
@@ -95,7 +95,7 @@ void expect_checksum(json object, const std::string& file) {
   if (!object.is_object() || !object.contains("checksum")) return;
   const json expected = object["checksum"];
   object.erase("checksum");
-  if (const json found = to_hex(hash_of(object.dump())); found != expected)
+  if (const json found = to_hex(xxh64(object.dump())); found != expected)
     throw InputError(file + ": its fields have the checksum " + found.dump() + ", expected " + expected.dump() +
                      ": the file is damaged");
 }

@@ -10,26 +10,26 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 WeightMap parse_checkpoint_index(std::string_view json_text, const std::string& file) {
-  const auto error_of = [&](const std::string& problem) {
+  const auto broken_index = [&](const std::string& problem) {
     return InputError(file + ": " + problem);
   };
   const json index = parse_json(json_text, file, "the index");
-  if (!index.is_object()) throw error_of("the index is not an object");
+  if (!index.is_object()) throw broken_index("the index is not an object");
   const auto found = index.find("weight_map");
   if (found == index.end() || !found->is_object())
-    throw error_of("the index has no object 'weight_map'");
+    throw broken_index("the index has no object 'weight_map'");
   WeightMap weight_map;
   for (const auto& [name, shard] : found->items()) {
     const std::string tensor = "tensor " + quote(name);
     if (!shard.is_string())
-      throw error_of(tensor + " is mapped to " + quote(shard.dump()) + ", not to a file");
+      throw broken_index(tensor + " is mapped to " + quote(shard.dump()) + ", not to a file");
     const auto& shard_name = shard.get_ref<const std::string&>();
     // A file of this directory and no other: "../x", "/x" and "x\0y" are somebody's trap.
     const bool plain = !shard_name.empty() && shard_name != "." && shard_name != ".." &&
                        shard_name.size() <= 255 &&
                        shard_name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
     if (!plain)
-      throw error_of(tensor + " is mapped to " + quote(shard_name) +
+      throw broken_index(tensor + " is mapped to " + quote(shard_name) +
                      ", which is not the name of a file beside the index");
     weight_map[name] = shard_name;
   }

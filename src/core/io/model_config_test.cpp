@@ -24,7 +24,7 @@ std::string golden_text(const std::string& model) {
   return text.str();
 }
 
-std::string error_of(const std::string& text) {
+std::string error_message(const std::string& text) {
   try {
     parse_model_config(text, "f.json");
   } catch (const InputError& error) {
@@ -100,66 +100,66 @@ TEST(ModelConfig, MlpWidthFollowsTheRule) {
 }
 
 TEST(ModelConfig, RefusesWrongFieldsByName) {
-  EXPECT_EQ(error_of("{}"),
+  EXPECT_EQ(error_message("{}"),
             "f.json: field 'model_type' is nothing, expected \"gated_deltaproduct\"");
-  EXPECT_EQ(error_of(R"({"model_type": "llama"})"),
+  EXPECT_EQ(error_message(R"({"model_type": "llama"})"),
             "f.json: field 'model_type' is '\"llama\"', expected \"gated_deltaproduct\", "
             "\"delta_net\", \"gated_deltanet\", \"transformer\", \"gla\", "
             "\"mamba\", \"mlstm\", \"slstm\", \"rwkv7_product\" or \"gated_delta_product\"");
-  EXPECT_EQ(error_of(with("num_heads", 0)),
+  EXPECT_EQ(error_message(with("num_heads", 0)),
             "f.json: field 'num_heads' is '0', expected an integer from 1 to 16777216");
-  EXPECT_EQ(error_of(with("num_heads", 18446744073709551615u)),
+  EXPECT_EQ(error_message(with("num_heads", 18446744073709551615u)),
             "f.json: field 'num_heads' is '18446744073709551615', expected an integer from 1 to "
             "16777216");
-  EXPECT_EQ(error_of(with("head_dim", 2.5)),
+  EXPECT_EQ(error_message(with("head_dim", 2.5)),
             "f.json: field 'head_dim' is '2.5', expected an integer from 1 to 16777216");
-  EXPECT_EQ(error_of(with("use_short_conv", 1)),
+  EXPECT_EQ(error_message(with("use_short_conv", 1)),
             "f.json: field 'use_short_conv' is '1', expected true or false");
-  EXPECT_EQ(error_of(with("attn", {{"layers", {1}}})),
+  EXPECT_EQ(error_message(with("attn", {{"layers", {1}}})),
             "f.json: field 'attn' is '{\"layers\":[1]}', expected null: a hybrid with attention "
             "layers is not supported");
-  EXPECT_EQ(error_of(with("hidden_act", "gelu")),
+  EXPECT_EQ(error_message(with("hidden_act", "gelu")),
             "f.json: field 'hidden_act' is '\"gelu\"', expected \"swish\" or \"silu\"");
-  EXPECT_EQ(error_of(with("torch_dtype", "int2")),
+  EXPECT_EQ(error_message(with("torch_dtype", "int2")),
             "f.json: field 'torch_dtype' is '\"int2\"', expected \"float32\", \"bfloat16\", "
             "\"float16\", \"int8\" or \"int4\"");
-  EXPECT_EQ(error_of(with("eos_token_id", "end")),
+  EXPECT_EQ(error_message(with("eos_token_id", "end")),
             "f.json: field 'eos_token_id' is '\"end\"', expected a token or a list of tokens");
 }
 
 TEST(ModelConfig, RefusesContradictions) {
-  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "use_gate": true,
+  EXPECT_EQ(error_message(R"({"model_type": "gated_deltaproduct", "use_gate": true,
                          "use_output_gate": false})"),
             "f.json: field 'use_output_gate' is false, expected the value of 'use_gate', which is "
             "true");
-  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "dtype": "bfloat16",
+  EXPECT_EQ(error_message(R"({"model_type": "gated_deltaproduct", "dtype": "bfloat16",
                          "torch_dtype": "float32"})"),
             "f.json: field 'torch_dtype' is \"float32\", expected the value of 'dtype', which is "
             "\"bfloat16\"");
-  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "num_heads": 4, "num_v_heads": 6})"),
+  EXPECT_EQ(error_message(R"({"model_type": "gated_deltaproduct", "num_heads": 4, "num_v_heads": 6})"),
             "f.json: num_v_heads is 6, expected a multiple of num_heads, which is 4");
-  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "head_dim": 5, "expand_v": 0.5})"),
+  EXPECT_EQ(error_message(R"({"model_type": "gated_deltaproduct", "head_dim": 5, "expand_v": 0.5})"),
             "f.json: head_dim * expand_v is 2.5, expected a whole number of at least 1");
-  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "model_type": "llama"})"),
+  EXPECT_EQ(error_message(R"({"model_type": "gated_deltaproduct", "model_type": "llama"})"),
             "f.json: the configuration names 'model_type' twice");
 }
 
 TEST(ModelConfig, RefusesWhatIsNoObject) {
-  EXPECT_EQ(error_of("[1]"), "f.json: expected a JSON object, found array");
-  EXPECT_TRUE(error_of("{\"a\": ").starts_with("f.json: the configuration is not valid JSON: "));
+  EXPECT_EQ(error_message("[1]"), "f.json: expected a JSON object, found array");
+  EXPECT_TRUE(error_message("{\"a\": ").starts_with("f.json: the configuration is not valid JSON: "));
   EXPECT_TRUE(
-      error_of("{\"a\": 1e999}").starts_with("f.json: the configuration is not valid JSON"));
+      error_message("{\"a\": 1e999}").starts_with("f.json: the configuration is not valid JSON"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
-  EXPECT_EQ(error_of("{\"a\": " + deep + "}"),
+  EXPECT_EQ(error_message("{\"a\": " + deep + "}"),
             "f.json: the configuration nests values more than 64 deep");
 }
 
 TEST(ModelConfig, RefusesSizesWhoseProductsOverflow) {
-  EXPECT_NE(error_of(R"({"model_type": "gated_deltaproduct", "num_heads": 16777216,
+  EXPECT_NE(error_message(R"({"model_type": "gated_deltaproduct", "num_heads": 16777216,
                          "head_dim": 16777216, "num_householder": 1024})")
                 .find("expected at most 16777216"),
             std::string::npos);
-  EXPECT_EQ(error_of(R"({"model_type": "gated_deltaproduct", "num_householder": 8000000})"),
+  EXPECT_EQ(error_message(R"({"model_type": "gated_deltaproduct", "num_householder": 8000000})"),
             "f.json: field 'num_householder' is '8000000', expected an integer from 1 to 1024");
 }
 
@@ -184,14 +184,14 @@ TEST(ModelConfig, ReadsFlasDeltaNets) {
   EXPECT_EQ(to_json(parse_model_config(to_json(gated), "f")), to_json(gated));
 
   EXPECT_EQ(
-      error_of(R"({"model_type": "delta_net", "hidden_size": 64, "num_heads": 5})"),
+      error_message(R"({"model_type": "delta_net", "hidden_size": 64, "num_heads": 5})"),
       "f.json: field 'num_heads' is 5, expected a divisor of hidden_size * expand_k, which is "
       "64.0");
-  EXPECT_EQ(error_of(R"({"model_type": "gated_deltanet", "num_householder": 2})"),
+  EXPECT_EQ(error_message(R"({"model_type": "gated_deltanet", "num_householder": 2})"),
             "f.json: num_householder is 2, expected 1: gated_deltanet has one factor per token");
-  EXPECT_EQ(error_of(R"({"model_type": "delta_net", "use_forget_gate": true})"),
+  EXPECT_EQ(error_message(R"({"model_type": "delta_net", "use_forget_gate": true})"),
             "f.json: use_forget_gate is true, expected false: with a gate it is gated_deltanet");
-  EXPECT_EQ(error_of(R"({"model_type": "delta_net", "qk_norm": "sum"})"),
+  EXPECT_EQ(error_message(R"({"model_type": "delta_net", "qk_norm": "sum"})"),
             "f.json: field 'qk_norm' is '\"sum\"', expected \"l2\"");
 }
 
@@ -200,9 +200,9 @@ TEST(ModelConfig, RivalsKeepTheirOwnFields) {
       R"({"model_type": "mamba", "hidden_size": 10, "state_size": 7, "expand": 1.5})", "f");
   EXPECT_EQ(mamba.mamba.state_size, 7);
   EXPECT_EQ(parse_model_config(to_json(mamba), "f"), mamba);
-  EXPECT_EQ(error_of(R"({"model_type": "mamba", "hidden_size": 10, "expand": 1.25})"),
+  EXPECT_EQ(error_message(R"({"model_type": "mamba", "hidden_size": 10, "expand": 1.25})"),
             "f.json: hidden_size * expand is 12.5, expected a whole number from 1 to 16777216");
-  EXPECT_EQ(error_of(R"({"model_type": "transformer", "head_dim": 5, "expand_v": 1})"),
+  EXPECT_EQ(error_message(R"({"model_type": "transformer", "head_dim": 5, "expand_v": 1})"),
             "f.json: head_dim is 5, expected an even number: rotary embeddings turn pairs");
 }
 

@@ -74,7 +74,7 @@ const std::array<Global, 13>& globals() {
 }
 
 // Elements from the first to the last of a tensor, or nothing when that does not fit.
-std::optional<int64_t> extent_of(const std::vector<int64_t>& shape,
+std::optional<int64_t> storage_extent(const std::vector<int64_t>& shape,
                                  const std::vector<int64_t>& strides) {
   if (std::ranges::find(shape, 0) != shape.end()) return 0;
   int64_t extent = 1;
@@ -103,7 +103,7 @@ class Machine {
       fail("does not end with its one value");
     const auto* dict = std::get_if<Dict>(&values_[stack_[0]]);
     if (!dict) fail("holds " + kind(stack_[0]) + ", not a dict of tensors");
-    return tensors_of(*dict);
+    return list_tensors(*dict);
   }
 
  private:
@@ -319,7 +319,7 @@ class Machine {
     get<Dict>(top(), "a dict that takes attributes");
   }
 
-  std::vector<PickledTensor> tensors_of(const Dict& dict) const {
+  std::vector<PickledTensor> list_tensors(const Dict& dict) const {
     std::vector<PickledTensor> tensors;
     std::set<std::string_view> names;
     for (const auto& [key, value] : dict.items) {
@@ -350,7 +350,7 @@ class Machine {
     for (const int64_t size : tensor.shape)
       if (__builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements))
         reject("has an impossible shape");
-    const std::optional<int64_t> extent = extent_of(tensor.shape, tensor.strides);
+    const std::optional<int64_t> extent = storage_extent(tensor.shape, tensor.strides);
     if (!extent || __builtin_add_overflow(tensor.begin, *extent, &tensor.end) ||
         tensor.end > tensor.storage_elements || (*extent > 0 && elements > tensor.storage_elements))
       reject("does not fit its storage " + quote(tensor.storage) + " of " +

@@ -40,7 +40,7 @@ constexpr DTypeRow kDTypes[] = {
     {DType::kU32, "U32", 4},        {DType::kI32, "I32", 4},        {DType::kF32, "F32", 4},
     {DType::kU64, "U64", 8},        {DType::kI64, "I64", 8},        {DType::kF64, "F64", 8}};
 
-const DTypeRow& row_of(DType dtype) {
+const DTypeRow& dtype_row(DType dtype) {
   return *std::ranges::find(kDTypes, dtype, &DTypeRow::dtype);  // every enumerator has a row
 }
 
@@ -131,16 +131,16 @@ TensorMetadata parse_metadata(const std::string& file, const json& fields) {
 // Sorts entries by position; they must cover the data from end to end, each byte once.
 void check_layout(const std::string& file, std::span<const std::byte> data,
                   std::vector<TensorEntry>& entries) {
-  const auto begin_of = [&](const TensorEntry& entry) {
+  const auto entry_begin = [&](const TensorEntry& entry) {
     return static_cast<size_t>(entry.data.data() - data.data());
   };
   std::ranges::stable_sort(entries, {}, [&](const TensorEntry& entry) {
-    return std::tuple(begin_of(entry),
+    return std::tuple(entry_begin(entry),
                       entry.data.size());  // empty tensors before the one at the same place
   });
   size_t end = 0;
   for (const TensorEntry& entry : entries) {
-    const size_t begin = begin_of(entry);
+    const size_t begin = entry_begin(entry);
     if (begin < end)
       fail(file, entry.name,
            "overlaps the one before it: it begins at byte " + std::to_string(begin) +
@@ -167,8 +167,8 @@ uint64_t metadata_hash(const TensorMetadata& metadata) {
 
 }  // namespace
 
-size_t size_of(DType dtype) { return row_of(dtype).size; }
-std::string_view name_of(DType dtype) { return row_of(dtype).name; }
+size_t dtype_size(DType dtype) { return dtype_row(dtype).size; }
+std::string_view dtype_name(DType dtype) { return dtype_row(dtype).name; }
 
 std::vector<TensorEntry> parse_safetensors(std::span<const std::byte> bytes,
                                            const std::string& file, TensorMetadata* metadata) {
@@ -226,7 +226,7 @@ size_t SafetensorsFile::verify() const {
     const TensorEntry* entry = find(name);
     if (!entry && name != kMetadata)
       fail(path_.string(), "has a checksum of tensor " + quote(name) + ", which is not there: the file is damaged");
-    const std::string found = to_hex(entry ? hash_of(entry->data) : metadata_hash(metadata_));
+    const std::string found = to_hex(entry ? xxh64(entry->data) : metadata_hash(metadata_));
     const std::string what = "has the checksum " + found + ", expected " + quote(expected) + ": the file is damaged";
     if (found != expected && entry) fail(path_.string(), name, what);
     if (found != expected) fail(path_.string(), "the metadata " + what);
@@ -247,13 +247,13 @@ const TensorEntry& SafetensorsFile::at(std::string_view name) const {
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorEntry> entries,
                        const TensorMetadata& metadata) {
   std::ranges::sort(entries, {}, [](const TensorEntry& entry) {
-    return std::tuple(-static_cast<int>(size_of(entry.dtype)), std::string_view(entry.name));
+    return std::tuple(-static_cast<int>(dtype_size(entry.dtype)), std::string_view(entry.name));
   });
   ordered_json header = ordered_json::object();
   TensorMetadata sealed = metadata;
   sealed[std::string(kChecksum).append(kMetadata)] = to_hex(metadata_hash(metadata));
   for (const TensorEntry& entry : entries)
-    sealed[std::string(kChecksum) + entry.name] = to_hex(hash_of(entry.data));
+    sealed[std::string(kChecksum) + entry.name] = to_hex(xxh64(entry.data));
   header[kMetadata] = sealed;
   size_t end = 0;
   for (const TensorEntry& entry : entries) {
@@ -263,12 +263,12 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorEntr
     if (entry.name == kMetadata || header.contains(entry.name))
       reject("needs another name: this one is taken");
     if (std::ranges::any_of(entry.shape, [](int64_t extent) { return extent < 0; }) ||
-        num_bytes(entry.shape, size_of(entry.dtype)) != entry.data.size())
+        num_bytes(entry.shape, dtype_size(entry.dtype)) != entry.data.size())
       reject("has data that does not fit its shape and dtype");
     const size_t begin = end;
     end += entry.data.size();
     header[entry.name] = {
-        {"dtype", name_of(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {begin, end}}};
+        {"dtype", dtype_name(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {begin, end}}};
   }
   std::string text;
   try {

@@ -32,15 +32,15 @@ enum class DType {
   kF64
 };
 
-size_t size_of(DType dtype);            // bytes of one element
-std::string_view name_of(DType dtype);  // as it is written in a header: "F32"
+size_t dtype_size(DType dtype);            // bytes of one element
+std::string_view dtype_name(DType dtype);  // as it is written in a header: "F32"
 
 /// One tensor: row-major, possibly of no dimension (a scalar) or of no element.
 struct TensorEntry {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
-  std::span<const std::byte> data;  // size_of(dtype) times the product of shape; any alignment
+  std::span<const std::byte> data;  // dtype_size(dtype) times the product of shape; any alignment
 };
 
 using TensorMetadata = std::map<std::string, std::string>;

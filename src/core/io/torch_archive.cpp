@@ -46,7 +46,7 @@ std::vector<ArchivedTensor> parse_torch_archive(std::span<const std::byte> bytes
     if (record == records.end())
       fail(which + "lies in storage " + quote(tensor.storage) +
            ", which the archive does not have");
-    const size_t size = size_of(tensor.dtype);
+    const size_t size = dtype_size(tensor.dtype);
     const auto elements = static_cast<size_t>(tensor.storage_elements);
     if (record->second.size() % size != 0 || record->second.size() / size != elements)
       fail(which + "lies in storage " + quote(tensor.storage) + " of " + std::to_string(elements) +

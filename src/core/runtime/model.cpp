@@ -50,7 +50,7 @@ Block read_block(const ModelConfig& config, const std::string& prefix, WeightRea
 
 bool is_supported(const ModelConfig& config) {
   switch (config.architecture) {
-    case Architecture::kRwkv7Product:
+    case Architecture::kRwkv7:
       return !config.use_short_conv && !config.use_forget_gate && !config.use_output_gate &&
              config.value_heads() == config.num_heads;
     case Architecture::kDeltaProduct:

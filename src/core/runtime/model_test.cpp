@@ -139,7 +139,7 @@ TEST(Model, RefusesTokensOutsideTheVocabularyAndChangesNothing) {
 
 class ModelFiles : public testing::Test {
  protected:
-  std::string error_of(const fs::path& path) const {
+  std::string error_message(const fs::path& path) const {
     try {
       Model::open(path);
     } catch (const InputError& error) {
@@ -148,7 +148,7 @@ class ModelFiles : public testing::Test {
     return "no error";
   }
   void expect_error(const std::string& part) const {
-    EXPECT_NE(error_of(path_).find(part), std::string::npos) << error_of(path_);
+    EXPECT_NE(error_message(path_).find(part), std::string::npos) << error_message(path_);
   }
   TestFolder folder_;
   fs::path path_ = folder_ / "model";
@@ -158,7 +158,7 @@ TEST_F(ModelFiles, EveryDtypeAndLayoutIsReadExactly) {
   for (const ModelConfig& config : some_configs())
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF64})
       for (const bool legacy : {false, true}) {
-        SCOPED_TRACE(describe(config) + std::string(name_of(dtype)));
+        SCOPED_TRACE(describe(config) + std::string(dtype_name(dtype)));
         const Arrays arrays = rounded(random_arrays(config), dtype);
         fs::remove_all(path_);
         write_model(path_, config, arrays, {dtype, legacy});
@@ -217,7 +217,7 @@ TEST_F(ModelFiles, RefusesWhatIsTruncatedOrHostile) {
     expect_error("model.safetensors");
     fs::rename(path_ / "copy", file);
   }
-  EXPECT_EQ(error_of(path_), "no error");
+  EXPECT_EQ(error_message(path_), "no error");
 
   // Sizes that no tensor confirms: a state of 2^40 bytes for keys and values of 2^20 each.
   ModelConfig huge = config;

@@ -23,7 +23,7 @@ class Sessions : public testing::Test {
   Runner& runner_of(const ModelConfig& config, unsigned seed = 1) {
     return *runners_.emplace_back(std::make_unique<Runner>(random_model(config, seed), serial_));
   }
-  std::string error_of(Session& session) const {
+  std::string error_message(Session& session) const {
     try {
       session.restore(path_);
     } catch (const InputError& error) {
@@ -108,19 +108,19 @@ TEST_F(Sessions, RefuseTheStateOfAnotherModel) {
   session.save(path_);
   other.feed(2);
   const std::vector<float> before = logits_of(other);
-  EXPECT_NE(error_of(other).find("saved with another model"), std::string::npos);
+  EXPECT_NE(error_message(other).find("saved with another model"), std::string::npos);
   EXPECT_EQ(logits_of(other), before);
 }
 
 TEST_F(Sessions, RefuseWhatIsNoState) {
   Session session(runner_of(some_configs()[0]));
-  EXPECT_NE(error_of(session).find(path_.string()), std::string::npos);
+  EXPECT_NE(error_message(session).find(path_.string()), std::string::npos);
   std::ofstream(path_) << "not a state";
-  EXPECT_NE(error_of(session).find(path_.string()), std::string::npos);
+  EXPECT_NE(error_message(session).find(path_.string()), std::string::npos);
   session.feed(1);
   session.save(path_);
   fs::resize_file(path_, fs::file_size(path_) - 4);
-  EXPECT_NE(error_of(session).find(path_.string()), std::string::npos);
+  EXPECT_NE(error_message(session).find(path_.string()), std::string::npos);
 }
 
 TEST_F(Sessions, GreedyIsTheArgmaxOfWholeSequences) {

@@ -33,7 +33,7 @@ void read_part(const SafetensorsFile& file, const std::string& name,
   const TensorEntry& entry = file.at(name);
   if (entry.dtype != DType::kF32 || entry.shape != shape)
     throw InputError(file.path().string() + ": tensor " + quote(name) + " is " +
-                     std::string(name_of(entry.dtype)) + " of shape " + shape_text(entry.shape) +
+                     std::string(dtype_name(entry.dtype)) + " of shape " + shape_text(entry.shape) +
                      ", expected F32 of shape " + shape_text(shape));
   std::memcpy(out.data(), entry.data.data(), entry.data.size());
 }

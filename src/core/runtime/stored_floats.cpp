@@ -98,7 +98,7 @@ std::vector<float> to_floats(const StoredTensor& tensor) {
       break;
     default:
       throw InputError(tensor.file + ": tensor " + quote(tensor.name) + " holds " +
-                       std::string(name_of(tensor.dtype)) + ", expected floating-point numbers");
+                       std::string(dtype_name(tensor.dtype)) + ", expected floating-point numbers");
   }
   return values;
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kSampled = 64;  // values of each parameter that the fingerprint covers
 
 bool is_aligned(const StoredTensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data.data()) % size_of(tensor.dtype) == 0;
+  return reinterpret_cast<uintptr_t>(tensor.data.data()) % dtype_size(tensor.dtype) == 0;
 }
 
 // Where the tensor lies, or a copy where it is not aligned.
@@ -112,7 +112,7 @@ void WeightReader::attach_scales(const std::string& name, WeightMatrix& part, Ma
   check_shape(scales, {static_cast<int64_t>(part.rows), static_cast<int64_t>(part.groups())});
   if (scales.dtype != DType::kBF16 || !is_row_major(scales))
     throw InputError(tensors_.origin + ": tensor " + quote(scales.name) + " holds " +
-                     std::string(name_of(scales.dtype)) + ", expected scales in BF16, row by row");
+                     std::string(dtype_name(scales.dtype)) + ", expected scales in BF16, row by row");
   part.scales = static_cast<const uint16_t*>(place(scales, matrix));
 }
 

@@ -33,7 +33,7 @@ struct ByteAlphabet {
   }
 
   // Nothing when a character stands for no byte.
-  std::optional<std::string> bytes_of(std::string_view name) const {
+  std::optional<std::string> token_bytes(std::string_view name) const {
     std::string result;
     while (!name.empty()) {
       const auto found = bytes.find(std::string(name.substr(0, utf8_character(name))));
@@ -101,7 +101,7 @@ class BpeFileParser {
     most_tokens_ = 2 * (vocabulary.value().size() + (added.is_null() ? 0 : added.size())) + 65536;
     for (const auto& [name, id] : vocabulary.value().items()) {
       take_id({id, vocabulary.where(), "token " + quote(name)}, id, name);
-      const std::optional<std::string> bytes = byte_alphabet().bytes_of(name);
+      const std::optional<std::string> bytes = byte_alphabet().token_bytes(name);
       const auto index = static_cast<size_t>(ids_[name]);
       file_.tokens[index] = bytes.value_or(name);
       if (file_.is_word.size() <= index) file_.is_word.resize(index + 1);
@@ -124,7 +124,7 @@ class BpeFileParser {
   }
 
   // Two spellings: "a b" and ["a", "b"].
-  static std::pair<std::string, std::string> parts_of(const JsonPlace& merge) {
+  static std::pair<std::string, std::string> merge_parts(const JsonPlace& merge) {
     if (merge.value().is_array()) {
       if (merge.size() != 2) merge.fail_type("two tokens");
       return {merge.element(0).text(), merge.element(1).text()};
@@ -142,7 +142,7 @@ class BpeFileParser {
     for (size_t i = 0; i < merges.size(); ++i) {
       const JsonPlace merge = merges.element(i);
       if (merge.value().is_string() && merge.text().starts_with("#version")) continue;
-      const auto [left, right] = parts_of(merge);
+      const auto [left, right] = merge_parts(merge);
       const int32_t id = known(merge, left + right);
       file_.merger.add(known(merge, left), known(merge, right), static_cast<int32_t>(i), id);
       merged_[static_cast<size_t>(id)] = true;
@@ -204,15 +204,15 @@ class BpeFileParser {
 
   // The files of models do not say which token ends a text; these names do.
   void find_ends_by_name() {
-    const auto first_of = [&](std::initializer_list<const char*> names) {
+    const auto first_known = [&](std::initializer_list<const char*> names) {
       for (const char* name : names)
         for (const AddedToken& token : file_.added)
           if (token.special && token.content == name) return std::optional(token.id);
       return std::optional<int32_t>();
     };
     file_.bos =
-        first_of({"<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "<|startoftext|>", "<s>"});
-    file_.eos = first_of({"<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>"});
+        first_known({"<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "<|startoftext|>", "<s>"});
+    file_.eos = first_known({"<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>"});
   }
 
   // What it puts before and behind a text begins and ends texts.

@@ -64,7 +64,7 @@ TEST(BpeTokenizer, WordsThatAreTokensAreMergedUnlessTheFileSaysNotTo) {
   EXPECT_EQ(bpe(file)->encode("abcb"), (Tokens{'a', 256, 'b'}));
 }
 
-Words words_of(const json& file, std::string_view text) {
+Words split_words(const json& file, std::string_view text) {
   const BpeFile parsed = parse_bpe_file(file.dump(), "f.json");
   Words words;
   const auto take = [&](std::string_view word, bool) { words.emplace_back(word); };
@@ -76,7 +76,7 @@ Words words_of(const json& file, std::string_view text) {
 }
 
 TEST(BpeTokenizer, CutsWordsLikeGpt2) {
-  const auto words = [](std::string_view text) { return words_of(test::bpe_json({}), text); };
+  const auto words = [](std::string_view text) { return split_words(test::bpe_json({}), text); };
   EXPECT_EQ(words("I'm sure they've said we'll"),
             (Words{"I", "'m", " sure", " they", "'ve", " said", " we", "'ll"}));
   EXPECT_EQ(words("'S"), (Words{"'", "S"})) << "only small letters";
@@ -113,7 +113,7 @@ TEST(BpeTokenizer, CutsWordsLikeLlama3) {
          {"add_prefix_space", false},
          {"trim_offsets", true},
          {"use_regex", false}}}}};
-  const auto words = [&](std::string_view text) { return words_of(file, text); };
+  const auto words = [&](std::string_view text) { return split_words(file, text); };
   EXPECT_EQ(words("I'M 12345 x"), (Words{"I", "'M", " ", "123", "45", " x"}));
   EXPECT_EQ(words("a\n\n  b;\n\nc"), (Words{"a", "\n\n", " ", " b", ";\n\n", "c"}));
   const auto tokenizer = bpe(file);
@@ -223,7 +223,7 @@ TEST(BpeTokenizer, DoesWhatANaiveImplementationDoes) {
     for (int i = 0; i < 300; ++i)
       text += (const char*[]){"a", "b", "c", " ", "\xc3\xa9"}[random() % 5];
     std::string joined;
-    for (const std::string& word : words_of(file, text)) {
+    for (const std::string& word : split_words(file, text)) {
       Words parts;
       for (const char c : word) parts.emplace_back(1, c);
       for (bool again = true; again;) {

@@ -55,7 +55,7 @@ class PlainStream final : public ByteStream {
     return lseek(fd_, static_cast<off_t>(position_), SEEK_SET) >= 0;
   }
 
-  uint64_t bytes_of_file() const override { return position_; }
+  uint64_t file_bytes() const override { return position_; }
   const std::string& damage() const override { return damage_; }
 
  private:
@@ -88,7 +88,7 @@ class CompressedStream : public ByteStream {
     return done;
   }
 
-  uint64_t bytes_of_file() const override { return file_.bytes_of_file() - (end_ - begin_); }
+  uint64_t file_bytes() const override { return file_.file_bytes() - (end_ - begin_); }
   const std::string& damage() const override { return damage_; }
 
  protected:
@@ -178,7 +178,7 @@ bool ByteStream::skip(uint64_t size) {
   return true;
 }
 
-Compression compression_of(const std::filesystem::path& path) {
+Compression detect_compression(const std::filesystem::path& path) {
   if (path.extension() == ".gz") return Compression::kGzip;
   if (path.extension() == ".zst") return Compression::kZstd;
   return Compression::kNone;

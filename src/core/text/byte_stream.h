@@ -11,7 +11,7 @@ namespace dp {
 enum class Compression { kNone, kGzip, kZstd };
 
 /// By the end of its name: .gz, .zst.
-Compression compression_of(const std::filesystem::path& path);
+Compression detect_compression(const std::filesystem::path& path);
 
 /// Memory does not depend on the size of the file, nor on what it decompresses to; a zstd file may ask for a window
 /// of up to 128 MiB.
@@ -25,7 +25,7 @@ class ByteStream {
   /// Passes over bytes. False when the end came before.
   virtual bool skip(uint64_t size);
   /// How many bytes of the file itself have been read.
-  virtual uint64_t bytes_of_file() const = 0;
+  virtual uint64_t file_bytes() const = 0;
   /// Why the end is not the real one, or nothing: "is damaged: ...". All before it has been returned by read().
   virtual const std::string& damage() const = 0;
 };

@@ -103,7 +103,7 @@ CorpusPackage read_package(const JsonPlace& place) {
 }
 
 // Packages have compressed files under names of all sorts (.gz, .dz): their first two bytes tell.
-std::string bytes_of_file(const fs::path& path, std::string& damage) {
+std::string file_bytes(const fs::path& path, std::string& damage) {
   std::array<char, 2> first{};
   std::ifstream(path, std::ios::binary).read(first.data(), first.size());
   const bool gzip = first[0] == '\x1f' && first[1] == '\x8b';
@@ -201,7 +201,7 @@ std::vector<std::string> pick_files(const Corpus& corpus, size_t package, const 
   return kept;
 }
 
-std::optional<std::string> text_of_bytes(std::string bytes, const std::string& encoding) {
+std::optional<std::string> decode_text(std::string bytes, const std::string& encoding) {
   if (utf8_prefix(bytes) != bytes.size()) {
     if (encoding.empty()) return std::nullopt;
     std::optional<std::string> converted = Converter(encoding).convert(bytes);
@@ -217,7 +217,7 @@ std::optional<std::string> text_of_bytes(std::string bytes, const std::string& e
   return bytes;
 }
 
-std::vector<std::string_view> parts_of_text(std::string_view text, uint64_t part_bytes) {
+std::vector<std::string_view> split_document(std::string_view text, uint64_t part_bytes) {
   const uint64_t count = part_bytes == 0 ? 1 : (text.size() + part_bytes - 1) / part_bytes;
   std::vector<std::string_view> parts;
   size_t begin = 0;
@@ -235,14 +235,14 @@ std::vector<std::string_view> parts_of_text(std::string_view text, uint64_t part
   return parts;
 }
 
-std::string CorpusDocuments::lines_of(size_t package, const fs::path& root, CorpusCounts& counts) {
+std::string CorpusDocuments::document_lines(size_t package, const fs::path& root, CorpusCounts& counts) {
   const CorpusPackage& wanted = corpus_->packages[package];
   std::string lines;
   for (const std::string& file : pick_files(*corpus_, package, root)) {
     std::string damage;
-    std::string bytes = bytes_of_file(root / file, damage);
+    std::string bytes = file_bytes(root / file, damage);
     const std::optional<std::string> text =
-        damage.empty() ? text_of_bytes(std::move(bytes), wanted.encoding) : std::nullopt;
+        damage.empty() ? decode_text(std::move(bytes), wanted.encoding) : std::nullopt;
     if (!text) {
       ++counts.not_text;
       continue;
@@ -251,13 +251,13 @@ std::string CorpusDocuments::lines_of(size_t package, const fs::path& root, Corp
       ++counts.tiny;
       continue;
     }
-    if (!seen_.emplace(hash_of(*text), text->size()).second) {
+    if (!seen_.emplace(xxh64(*text), text->size()).second) {
       ++counts.duplicates;
       continue;
     }
     ++counts.files;
     counts.bytes += text->size();
-    const std::vector<std::string_view> parts = parts_of_text(*text, corpus_->part_bytes);
+    const std::vector<std::string_view> parts = split_document(*text, corpus_->part_bytes);
     counts.documents += parts.size();
     for (size_t i = 0; i < parts.size(); ++i) {
       std::string source = wanted.name + "/" + file;

@@ -37,11 +37,11 @@ std::vector<std::string> pick_files(const Corpus& corpus, size_t package,
                                     const std::filesystem::path& root);
 
 /// A file's bytes as UTF-8 with \n at the ends of lines and no byte order mark; nothing if they are no text.
-std::optional<std::string> text_of_bytes(std::string bytes, const std::string& encoding);
+std::optional<std::string> decode_text(std::string bytes, const std::string& encoding);
 
 /// Parts of about equal size, none of which is much longer than `part_bytes`, cut behind an empty line or else behind a
 /// line; together they are `text`.
-std::vector<std::string_view> parts_of_text(std::string_view text, uint64_t part_bytes);
+std::vector<std::string_view> split_document(std::string_view text, uint64_t part_bytes);
 
 /// What has become of a package's files.
 struct CorpusCounts {
@@ -55,7 +55,7 @@ class CorpusDocuments {
   explicit CorpusDocuments(const Corpus& corpus) : corpus_(&corpus) {}
 
   /// The package's documents as lines of JSON, {"text", "source"}, from its files below `root`.
-  std::string lines_of(size_t package, const std::filesystem::path& root, CorpusCounts& counts);
+  std::string document_lines(size_t package, const std::filesystem::path& root, CorpusCounts& counts);
 
  private:
   const Corpus* corpus_;

@@ -12,7 +12,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-std::string refusal_of(const TestFolder& folder, const std::string& json) {
+std::string refusal_message(const TestFolder& folder, const std::string& json) {
   try {
     read_corpus(folder.file("corpus.json", json));
   } catch (const InputError& error) {
@@ -55,7 +55,7 @@ TEST(Corpus, PatternsStandForPaths) {
 TEST(Corpus, FieldsThatAreWrongAreNamed) {
   const TestFolder folder;
   const auto refusal = [&](const std::string& package) {
-    return refusal_of(folder,
+    return refusal_message(folder,
                       R"({"packages": [{"name": "aa", "include": ["x"]}, )" + package + "]}");
   };
   EXPECT_EQ(refusal(R"({"name": "bb", "include": ["x"]})"), "");
@@ -79,31 +79,31 @@ TEST(Corpus, FieldsThatAreWrongAreNamed) {
   EXPECT_EQ(refusal(R"({"name": "bb", "include": ["x"], "encoding": "morse"})"),
             ": packages[1].encoding is 'morse', expected an encoding that iconv knows, such as "
             "windows-1252");
-  EXPECT_EQ(refusal_of(folder, R"({"packages": []})"),
+  EXPECT_EQ(refusal_message(folder, R"({"packages": []})"),
             ": packages is empty: expected at least one package");
-  EXPECT_EQ(refusal_of(folder, R"({})"), ": packages is missing, expected a list");
-  EXPECT_EQ(refusal_of(folder, R"({"part_bytes": 12, "packages": []})"),
+  EXPECT_EQ(refusal_message(folder, R"({})"), ": packages is missing, expected a list");
+  EXPECT_EQ(refusal_message(folder, R"({"part_bytes": 12, "packages": []})"),
             ": part_bytes is '12', expected a whole number of at least 4096");
   EXPECT_THROW(read_corpus((folder / "none.json").string()), InputError);
 }
 
 TEST(Corpus, TextIsUtf8WithPlainLineEnds) {
-  EXPECT_EQ(text_of_bytes("\xef\xbb\xbf"
+  EXPECT_EQ(decode_text("\xef\xbb\xbf"
                           "a\r\nb\rc\r\n",
                           ""),
             "a\nb\rc\n");
-  EXPECT_EQ(text_of_bytes("caf\xe9", ""), std::nullopt);
-  EXPECT_EQ(text_of_bytes("caf\xe9 \x87", "windows-1252"), "café ‡");
-  EXPECT_EQ(text_of_bytes("café", "windows-1252"), "café");        // as it is: already UTF-8
-  EXPECT_EQ(text_of_bytes("\x81", "windows-1252"), std::nullopt);  // stands for nothing there
-  EXPECT_EQ(text_of_bytes(std::string("a\0b", 3), ""), std::nullopt);
+  EXPECT_EQ(decode_text("caf\xe9", ""), std::nullopt);
+  EXPECT_EQ(decode_text("caf\xe9 \x87", "windows-1252"), "café ‡");
+  EXPECT_EQ(decode_text("café", "windows-1252"), "café");        // as it is: already UTF-8
+  EXPECT_EQ(decode_text("\x81", "windows-1252"), std::nullopt);  // stands for nothing there
+  EXPECT_EQ(decode_text(std::string("a\0b", 3), ""), std::nullopt);
 }
 
 TEST(Corpus, LongTextsAreCutBetweenParagraphs) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += some_lines(1 + i % 7, i) + "\n";
   for (const uint64_t part : {uint64_t{4096}, uint64_t{10'000}, text.size() - 1}) {
-    const std::vector<std::string_view> parts = parts_of_text(text, part);
+    const std::vector<std::string_view> parts = split_document(text, part);
     EXPECT_EQ(parts.size(), (text.size() + part - 1) / part);
     std::string joined;
     for (const std::string_view piece : parts) joined += piece;
@@ -113,12 +113,12 @@ TEST(Corpus, LongTextsAreCutBetweenParagraphs) {
       EXPECT_LT(piece.size(), part + 200);  // up to a paragraph more
     }
   }
-  EXPECT_EQ(parts_of_text(text, 0).size(), 1);
-  EXPECT_EQ(parts_of_text(text, text.size()).size(), 1);
+  EXPECT_EQ(split_document(text, 0).size(), 1);
+  EXPECT_EQ(split_document(text, text.size()).size(), 1);
   const std::string lines = some_lines(1000, 1);  // no paragraphs
-  for (const std::string_view piece : parts_of_text(lines, 4096))
+  for (const std::string_view piece : split_document(lines, 4096))
     EXPECT_TRUE(piece.ends_with("\n") && piece.starts_with("line "));
-  EXPECT_EQ(parts_of_text(std::string(20'000, 'x'), 4096).size(), 1);  // nowhere to cut
+  EXPECT_EQ(split_document(std::string(20'000, 'x'), 4096).size(), 1);  // nowhere to cut
 }
 
 TEST(Corpus, PicksFilesAndNamesPatternsThatFindNone) {
@@ -163,9 +163,9 @@ TEST(Corpus, DocumentsAreTakenOnce) {
   const Corpus corpus{"list.json", 0, {{"p", "", "", {"*"}, {}}, {"q", "", "", {"*"}, {}}}};
   CorpusDocuments documents(corpus);
   CorpusCounts p, q;
-  EXPECT_EQ(documents.lines_of(0, folder / "p", p),
+  EXPECT_EQ(documents.document_lines(0, folder / "p", p),
             nlohmann::ordered_json({{"text", first}, {"source", "p/1.txt"}}).dump() + "\n");
-  EXPECT_EQ(documents.lines_of(1, folder / "q", q),
+  EXPECT_EQ(documents.document_lines(1, folder / "q", q),
             nlohmann::ordered_json({{"text", second}, {"source", "q/1.txt"}}).dump() + "\n");
   EXPECT_EQ((std::vector{p.files, p.documents, p.bytes, p.tiny, p.not_text, p.duplicates}),
             (std::vector<uint64_t>{1, 1, first.size(), 1, 1, 1}));

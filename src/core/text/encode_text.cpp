@@ -36,7 +36,7 @@ void encode(std::string_view text, const Tokenizer& tokenizer, size_t piece_byte
 }  // namespace
 
 bool is_validation(std::string_view text, double share) {
-  return share > 0 && std::ldexp(static_cast<double>(hash_of(text) >> 11), -53) < share;
+  return share > 0 && std::ldexp(static_cast<double>(xxh64(text) >> 11), -53) < share;
 }
 
 EncodedUnit encode_unit(const TextUnit& unit, const Tokenizer& tokenizer,
@@ -58,7 +58,7 @@ EncodedUnit encode_unit(const TextUnit& unit, const Tokenizer& tokenizer,
       broken(piece.broken);
     } else if (piece.source->jsonl) {
       try {
-        text = from_json = text_of_json(piece.text, options.field);
+        text = from_json = json_text_field(piece.text, options.field);
       } catch (const InputError& error) {
         broken(error.what());
       }

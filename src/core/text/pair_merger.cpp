@@ -16,15 +16,15 @@ constexpr size_t kFew = 96;
 
 void PairMerger::add(int32_t left, int32_t right, int32_t rank, int32_t merged) {
   if (2 * (count_ + 1) > table_.size()) grow();
-  Entry& entry = table_[place_of(pair_of(left, right))];
+  Entry& entry = table_[find_place(pack_pair(left, right))];
   if (entry.pair == kFree) ++count_;
-  entry = {pair_of(left, right), rank, merged};
+  entry = {pack_pair(left, right), rank, merged};
 }
 
 void PairMerger::grow() {
   const std::vector<Entry> old = std::exchange(table_, std::vector<Entry>(2 * table_.size()));
   for (const Entry& entry : old)
-    if (entry.pair != kFree) table_[place_of(entry.pair)] = entry;
+    if (entry.pair != kFree) table_[find_place(entry.pair)] = entry;
 }
 
 void PairMerger::merge(std::vector<int32_t>& symbols) const {

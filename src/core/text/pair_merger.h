@@ -25,17 +25,17 @@ class PairMerger {
   static constexpr uint64_t kFree = ~uint64_t{0};  // two symbols that are -1
   static constexpr int32_t kNone = INT32_MAX;
 
-  static uint64_t pair_of(int32_t left, int32_t right) {
+  static uint64_t pack_pair(int32_t left, int32_t right) {
     return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
   }
-  size_t place_of(uint64_t pair) const {
+  size_t find_place(uint64_t pair) const {
     const size_t mask = table_.size() - 1;
     size_t place = pair * 0x9e3779b97f4a7c15 >> (64 - std::countr_zero(table_.size()));
     while (table_[place].pair != kFree && table_[place].pair != pair) place = (place + 1) & mask;
     return place;
   }
   const Entry& find(int32_t left, int32_t right) const {
-    return table_[place_of(pair_of(left, right))];
+    return table_[find_place(pack_pair(left, right))];
   }
   void grow();
   void merge_few(std::vector<int32_t>& symbols) const;

@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kJournalFile = "journal.json";
 
-ordered_json json_of(const ShardInfo& shard) {
+ordered_json to_json(const ShardInfo& shard) {
   return {shard.tokens, shard.documents, shard.text_bytes, to_hex(shard.tokens_hash),
           to_hex(shard.documents_hash)};
 }
@@ -37,13 +37,13 @@ ShardInfo shard_of_json(const json& value) {
           std::stoull(value.at(4).get<std::string>(), nullptr, 16)};
 }
 
-ordered_json json_of(const PrepareJournal& journal) {
+ordered_json to_json(const PrepareJournal& journal) {
   const TextPosition& p = journal.position;
   ordered_json splits = ordered_json::array();
   for (const ShardState& state : journal.splits) {
     ordered_json finished = ordered_json::array();
-    for (const ShardInfo& shard : state.finished) finished.push_back(json_of(shard));
-    splits.push_back({{"finished", finished}, {"open", json_of(state.open)}});
+    for (const ShardInfo& shard : state.finished) finished.push_back(to_json(shard));
+    splits.push_back({{"finished", finished}, {"open", to_json(state.open)}});
   }
   return {{"position", {p.file, p.offset, p.lines, p.inside, p.mid_line}},
           {"split", journal.split},
@@ -110,7 +110,7 @@ std::string prepare_settings(const std::vector<TextSource>& sources, const Token
   const std::optional<std::string>& separator = options.text.separator;
   const ordered_json settings = {
       {"number of source files", sources.size()},
-      {"sources", to_hex(hash_of(files))},
+      {"sources", to_hex(xxh64(files))},
       {"tokenizer", fingerprint(tokenizer)},
       {"field", options.field},
       {"split-documents", separator ? ordered_json(*separator) : ordered_json()},
@@ -166,7 +166,7 @@ PrepareJournal UnfinishedDirectory::read_journal() const {
 }
 
 void UnfinishedDirectory::write_journal(const PrepareJournal& journal) const {
-  ordered_json value = json_of(journal);
+  ordered_json value = to_json(journal);
   value["settings"] = ordered_json::parse(settings_);
   write_file_atomically(path_ / kJournalFile,
                         value.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");

@@ -51,10 +51,10 @@ class SplitWriter {
         options_(options),
         journal_(directory.read_journal()),
         seconds_before_(journal_.seconds) {
-    const size_t token_bytes = manifest_of(tokenizer).token_bytes();
+    const size_t token_bytes = make_manifest(tokenizer).token_bytes();
     for (size_t i = 0; i < (options.validation > 0 ? 2 : 1); ++i) {
-      fs::create_directories(path_of(i));
-      writers_.emplace_back(path_of(i), token_bytes, journal_.splits[i]);
+      fs::create_directories(shard_path(i));
+      writers_.emplace_back(shard_path(i), token_bytes, journal_.splits[i]);
     }
     token_bytes_ = token_bytes;
     report_.text_bytes_before = report().text_bytes;
@@ -93,11 +93,11 @@ class SplitWriter {
   void finish() {
     for (size_t i = 0; i < writers_.size(); ++i) {
       writers_[i].end_shard();
-      TokenManifest manifest = manifest_of(tokenizer_);
+      TokenManifest manifest = make_manifest(tokenizer_);
       manifest.shards = writers_[i].state().finished;
       if (!manifest.tokenizer_file.empty())
-        write_file_atomically(path_of(i) / manifest.tokenizer_file, tokenizer_.file_content());
-      write_file_atomically(path_of(i) / kManifestFile, to_json(manifest));
+        write_file_atomically(shard_path(i) / manifest.tokenizer_file, tokenizer_.file_content());
+      write_file_atomically(shard_path(i) / kManifestFile, to_json(manifest));
     }
   }
 
@@ -133,7 +133,7 @@ class SplitWriter {
   }
 
  private:
-  fs::path path_of(size_t split) const {
+  fs::path shard_path(size_t split) const {
     if (options_.validation == 0) return directory_.path();
     return directory_.path() / (split == 0 ? "train" : "validation");
   }

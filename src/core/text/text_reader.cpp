@@ -127,7 +127,7 @@ TextPiece TextReader::broken_piece(std::string what) {
   piece.line = position_.lines + 1;
   piece.broken = std::move(what);
   piece.after = position_;
-  piece.source_bytes = bytes_of_files_ + (stream_ ? stream_->bytes_of_file() : 0);
+  piece.source_bytes = bytes_of_files_ + (stream_ ? stream_->file_bytes() : 0);
   return piece;
 }
 
@@ -139,7 +139,7 @@ TextPiece TextReader::take(size_t text, size_t all) {
   piece.text = rest().substr(0, text);
   piece.begins_document = !position_.inside;
   consume(all);
-  piece.source_bytes = bytes_of_files_ + stream_->bytes_of_file();
+  piece.source_bytes = bytes_of_files_ + stream_->file_bytes();
   return piece;
 }
 

@@ -98,6 +98,6 @@ class TextReader {
 size_t cut_text(std::string_view text, size_t limit);
 
 /// The text in a line of JSONL. Throws InputError that says what is wrong with the line: "has no field 'text'".
-std::string text_of_json(std::string_view line, const std::string& field);
+std::string json_text_field(std::string_view line, const std::string& field);
 
 }  // namespace dp

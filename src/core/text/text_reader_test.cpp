@@ -139,7 +139,7 @@ TEST(TextReader, ManyDocumentsInManyBlocks) {
     bool inside = false;
     while (const auto piece = reader.next()) {
       std::string part = piece->text;
-      if (piece->source->jsonl) part = text_of_json(part, "text") + "\n";
+      if (piece->source->jsonl) part = json_text_field(part, "text") + "\n";
       inside ? found.back() += part : found.emplace_back(part);
       inside = !piece->ends_document;
     }
@@ -224,12 +224,12 @@ TEST(TextReader, ABombIsALongStream) {
 }
 
 TEST(TextReader, TextOfJson) {
-  EXPECT_EQ(text_of_json(R"({"id": 1, "text": "a\nb\u00e9", "meta": {"text": 5}})", "text"),
+  EXPECT_EQ(json_text_field(R"({"id": 1, "text": "a\nb\u00e9", "meta": {"text": 5}})", "text"),
             "a\nbé");
-  EXPECT_EQ(text_of_json(R"({"meta": [{"text": "no"}], "content": ""})", "content"), "");
+  EXPECT_EQ(json_text_field(R"({"meta": [{"text": "no"}], "content": ""})", "content"), "");
   const auto refused = [](const std::string& line) -> std::string {
     try {
-      text_of_json(line, "text");
+      json_text_field(line, "text");
       return "taken";
     } catch (const InputError& error) {
       return error.what();

@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 fs::path without_compression(const fs::path& path) {
-  return compression_of(path) == Compression::kNone ? path : path.stem();
+  return detect_compression(path) == Compression::kNone ? path : path.stem();
 }
 
 bool is_jsonl(const fs::path& path) {
@@ -37,12 +37,12 @@ bool is_known(const fs::path& path) {
   throw InputError("cannot read " + quote(path.string()) + ": " + why);
 }
 
-TextSource source_of(const fs::path& path) {
+TextSource describe_source(const fs::path& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0 || access(path.c_str(), R_OK) != 0)
     throw_unreadable(path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) throw_unreadable(path, "it is not a regular file");
-  return {path, compression_of(path), is_jsonl(path), static_cast<uint64_t>(status.st_size),
+  return {path, detect_compression(path), is_jsonl(path), static_cast<uint64_t>(status.st_size),
           int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
@@ -148,7 +148,7 @@ TextSources find_text(const std::vector<std::string>& paths) {
       found.emplace_back(path);
     std::ranges::sort(found, {},
                       [](const fs::path& p) -> const std::string& { return p.native(); });
-    for (const fs::path& file : found) sources.files.push_back(source_of(file));
+    for (const fs::path& file : found) sources.files.push_back(describe_source(file));
   }
   std::set<fs::path> seen;
   for (const TextSource& source : sources.files)
@@ -161,7 +161,7 @@ TextSources find_text(const std::vector<std::string>& paths) {
   return sources;
 }
 
-std::string text_of_json(std::string_view line, const std::string& field) {
+std::string json_text_field(std::string_view line, const std::string& field) {
   FieldFinder finder(field);
   json::sax_parse(line.begin(), line.end(), &finder);
   return std::move(finder).result();

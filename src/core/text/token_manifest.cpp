@@ -73,7 +73,7 @@ bool is_file_name(const std::string& name) {
 
 }  // namespace
 
-TokenManifest manifest_of(const Tokenizer& tokenizer) {
+TokenManifest make_manifest(const Tokenizer& tokenizer) {
   TokenManifest manifest;
   manifest.tokenizer_kind = tokenizer.kind();
   manifest.tokenizer_fingerprint = fingerprint(tokenizer);

@@ -77,14 +77,14 @@ uint64_t widen(const std::byte* from, std::span<int64_t> out) {
 }
 
 void expect_hash(const MappedFile& mapped, const fs::path& file, uint64_t expected) {
-  const uint64_t found = hash_of(mapped.bytes);
+  const uint64_t found = xxh64(mapped.bytes);
   if (found != expected)
     throw InputError(quote(file.string()) + " has the checksum " + to_hex(found) + ", expected " +
                      to_hex(expected) + ": it was changed or damaged");
 }
 
 // Which shard a token or document is in: the last that begins at or before it.
-size_t shard_of(const std::vector<uint64_t>& before, uint64_t number) {
+size_t find_shard(const std::vector<uint64_t>& before, uint64_t number) {
   return static_cast<size_t>(std::ranges::upper_bound(before, number) - before.begin()) - 1;
 }
 
@@ -133,7 +133,7 @@ void TokenDataset::read(uint64_t begin, std::span<int64_t> out) const {
     throw std::out_of_range("TokenDataset: tokens " + std::to_string(begin) + " to " +
                             std::to_string(begin + out.size()) + " of " +
                             std::to_string(num_tokens()));
-  for (size_t shard = shard_of(tokens_before_, begin); !out.empty(); ++shard) {
+  for (size_t shard = find_shard(tokens_before_, begin); !out.empty(); ++shard) {
     const size_t count = std::min<size_t>(out.size(), tokens_before_[shard + 1] - begin);
     const size_t width = manifest_.token_bytes();
     const std::byte* from =
@@ -153,7 +153,7 @@ std::vector<uint64_t> TokenDataset::document_ends(uint64_t begin, uint64_t end) 
   std::vector<uint64_t> found;
   end = std::min(end, num_tokens());
   if (begin >= end) return found;
-  for (size_t shard = shard_of(tokens_before_, begin); shard < shards_.size(); ++shard) {
+  for (size_t shard = find_shard(tokens_before_, begin); shard < shards_.size(); ++shard) {
     const uint64_t before = tokens_before_[shard];
     if (before >= end) break;
     const std::span<const uint64_t> ends = shards_[shard].ends;
@@ -166,7 +166,7 @@ std::vector<uint64_t> TokenDataset::document_ends(uint64_t begin, uint64_t end) 
 }
 
 uint64_t TokenDataset::document_end(uint64_t number) const {
-  const size_t shard = shard_of(documents_before_, number);
+  const size_t shard = find_shard(documents_before_, number);
   return tokens_before_[shard] + shards_[shard].ends[number - documents_before_[shard]];
 }
 

@@ -41,7 +41,7 @@ struct TokenManifest {
 inline constexpr const char* kManifestFile = "manifest.json";
 
 /// Without shards.
-TokenManifest manifest_of(const Tokenizer& tokenizer);
+TokenManifest make_manifest(const Tokenizer& tokenizer);
 std::string to_json(const TokenManifest& manifest);
 /// Throws InputError that names the file and the field.
 TokenManifest parse_manifest(const std::string& text, const std::string& file);

@@ -27,7 +27,7 @@ std::string packed(const TokenIds& tokens, size_t width) {
 void write_dataset(const fs::path& directory, const std::vector<size_t>& cuts,
                    int64_t vocab_size = 300) {
   fs::create_directories(directory);
-  TokenManifest manifest = manifest_of(TestTokenizer(vocab_size));
+  TokenManifest manifest = make_manifest(TestTokenizer(vocab_size));
   const size_t width = manifest.token_bytes();
   ShardWriter writer(directory, width);
   const TokenIds tokens = {1, 2, 0, 3, 0, 4, 5, 6, 0};
@@ -95,7 +95,7 @@ TEST(TokenShards, ShardsAreOneStream) {
 }
 
 TEST(TokenShards, ManifestsSurviveWritingAndReading) {
-  TokenManifest manifest = manifest_of(TestTokenizer());
+  TokenManifest manifest = make_manifest(TestTokenizer());
   EXPECT_EQ(parse_manifest(to_json(manifest), "f"), manifest);
   manifest.eos.reset();
   manifest.vocab_size = 100'000;
@@ -104,7 +104,7 @@ TEST(TokenShards, ManifestsSurviveWritingAndReading) {
 }
 
 TEST(TokenShards, RefusesBadManifests) {
-  TokenManifest manifest = manifest_of(TestTokenizer());
+  TokenManifest manifest = make_manifest(TestTokenizer());
   manifest.shards = {{5, 2, 20, 1, 2}};
   const std::string good = to_json(manifest);
   const auto with = [&](const std::string& from, const std::string& to) -> std::string {
@@ -174,8 +174,8 @@ TEST(TokenShards, RefusesFilesThatDoNotFit) {
   const std::string other = packed({1, 2, 0, 7}, 2), large = packed({1, 2, 0, 300}, 2);
   EXPECT_EQ(changed("shard-00000.tokens", other), "taken") << "only checksums tell";
   EXPECT_EQ(changed("shard-00000.tokens", other, true),
-            "'" + path + "/shard-00000.tokens' has the checksum " + to_hex(hash_of(other)) +
-                ", expected " + to_hex(hash_of(packed({1, 2, 0, 3}, 2))) +
+            "'" + path + "/shard-00000.tokens' has the checksum " + to_hex(xxh64(other)) +
+                ", expected " + to_hex(xxh64(packed({1, 2, 0, 3}, 2))) +
                 ": it was changed or damaged");
   EXPECT_NE(
       changed("shard-00001.documents", ends({2, 5}), true).find("documents' has the checksum"),
@@ -223,8 +223,8 @@ TEST(ShardWriter, GoesOnAfterItsLastFlush) {
     writer.end_shard();
     EXPECT_EQ(writer.state().finished.size(), 2u);
     EXPECT_EQ(writer.state().finished[1],
-              (ShardInfo{2, 2, 6, hash_of("ccff"),
-                         hash_of(folder.content("d")["shard-00001.documents"])}));
+              (ShardInfo{2, 2, 6, xxh64("ccff"),
+                         xxh64(folder.content("d")["shard-00001.documents"])}));
   }
   EXPECT_EQ(folder.content("d")["shard-00000.tokens"], "aabb");
   EXPECT_EQ(folder.content("d")["shard-00001.tokens"], "ccff");

@@ -51,7 +51,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
 std::string fingerprint(const Tokenizer& tokenizer) {
   if (tokenizer.file_content().empty()) return tokenizer.kind();
   return tokenizer.file_name() + "-" + std::to_string(tokenizer.vocab_size()) + "-" +
-         to_hex(hash_of(tokenizer.file_content()));
+         to_hex(xxh64(tokenizer.file_content()));
 }
 
 std::string TextStream::feed(int32_t token) {

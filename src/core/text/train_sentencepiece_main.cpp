@@ -36,7 +36,7 @@ class Lines final : public sentencepiece::SentenceIterator {
 };
 
 // "INTERNAL: src/file.cc(590) [(condition)] What is wrong. Please do this." -> "what is wrong; please do this"
-std::string reason_of(const Status& status) {
+std::string status_reason(const Status& status) {
   std::string text = message_text(status);
   if (const size_t at = text.rfind("] "); at != std::string::npos) text.erase(0, at + 2);
   text.resize(std::min(text.find(". Increase"), text.size()));  // options that nobody has here
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
        {"minloglevel", "3"}},
       &lines, &model);
   if (!status.ok()) {
-    std::cout << reason_of(status);
+    std::cout << status_reason(status);
     return 2;
   }
   std::cout.write(model.data(), static_cast<std::streamsize>(model.size())).flush();

@@ -22,7 +22,7 @@ class WordTable {
 
   /// -1: not there.
   int32_t find(std::string_view word) const {
-    for (size_t place = place_of(word, table_);; place = (place + 1) & (table_.size() - 1)) {
+    for (size_t place = find_place(word, table_);; place = (place + 1) & (table_.size() - 1)) {
       const Entry& entry = table_[place];
       if (entry.value < 0) return -1;
       if (entry.size == word.size() && std::memcmp(entry.text, word.data(), word.size()) == 0)
@@ -37,7 +37,7 @@ class WordTable {
     int32_t value = -1;  // free
   };
 
-  static size_t place_of(std::string_view word, const std::vector<Entry>& table) {
+  static size_t find_place(std::string_view word, const std::vector<Entry>& table) {
     constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
     uint64_t hash = word.size() * kFactor, part;
     for (; word.size() >= sizeof(part); word.remove_prefix(sizeof(part))) {
@@ -51,7 +51,7 @@ class WordTable {
   }
 
   static void insert(const Entry& entry, std::vector<Entry>& table) {
-    size_t place = place_of({entry.text, entry.size}, table);
+    size_t place = find_place({entry.text, entry.size}, table);
     while (table[place].value >= 0) place = (place + 1) & (table.size() - 1);
     table[place] = entry;
   }

@@ -15,7 +15,7 @@ ModelConfig two_heads() {
   return config;
 }
 
-at::Tensor* value_of(LanguageModel& model, const std::string& name) {
+at::Tensor* find_value(LanguageModel& model, const std::string& name) {
   for (const auto& [key, parameter] : model.parameters())
     if (key == name) return &parameter->value;
   return nullptr;
@@ -46,7 +46,7 @@ TEST_F(Ablation, OnlyTheHeadIsCut) {
   const std::string name = "model.layers.1.attn.q_proj.weight";
   LanguageModel changed = random_model(config_);
   const int64_t K = config_.head_dim;
-  value_of(changed, name)->narrow(0, K, K).neg_();  // queries of head 1
+  find_value(changed, name)->narrow(0, K, K).neg_();  // queries of head 1
   EXPECT_TRUE(at::allclose(logits(with_heads(changed, 1, {true, false})),
                            logits(with_heads(model_, 1, {true, false}))));
   EXPECT_FALSE(at::allclose(logits(with_heads(changed, 1, {false, true})),
@@ -55,7 +55,7 @@ TEST_F(Ablation, OnlyTheHeadIsCut) {
 
 TEST_F(Ablation, CuttingAHeadWithoutOutputChangesNothing) {
   const int64_t V = config_.value_head_dim();
-  value_of(model_, "model.layers.0.attn.o_proj.weight")->narrow(1, V, V).zero_();
+  find_value(model_, "model.layers.0.attn.o_proj.weight")->narrow(1, V, V).zero_();
   EXPECT_TRUE(at::equal(logits(with_heads(model_, 0, {true, false})), logits(model_)));
 }
 

@@ -14,7 +14,7 @@
 namespace dp::analysis {
 namespace {
 
-int64_t order_of(const FiniteGroup& group, int32_t element) {
+int64_t element_order(const FiniteGroup& group, int32_t element) {
   int64_t order = 1;
   for (int32_t power = element; power != FiniteGroup::identity();
        power = group.multiply(power, element))
@@ -26,7 +26,7 @@ int64_t order_of(const FiniteGroup& group, int32_t element) {
 std::vector<int32_t> sorted_alphabet(const WordProblem& task) {
   std::vector<int32_t> alphabet(task.alphabet().begin(), task.alphabet().end());
   std::ranges::sort(alphabet, {}, [&](int32_t element) {
-    return std::pair(order_of(task.group(), element), element);
+    return std::pair(element_order(task.group(), element), element);
   });
   return alphabet;
 }
@@ -152,7 +152,7 @@ Analysis analyze(const LanguageModel& model, const WordProblem& task, const Opti
   result.options = options;
   for (const int32_t element : alphabet)
     result.elements.push_back(
-        {task.group().element_name(element), order_of(task.group(), element)});
+        {task.group().element_name(element), element_order(task.group(), element)});
   for (int64_t l = 0; l < model.config().num_hidden_layers; ++l)
     result.layers.push_back(analyze_layer(model, task, options, l, alphabet));
 

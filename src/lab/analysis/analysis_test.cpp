@@ -125,7 +125,7 @@ TEST(Analyze, JoinsTheTokensOfAnElement) {
   EXPECT_EQ(whole.factors, 2);
   config.vocab_size = 7;  // Z6 reads the same tokens one by one: (g,p) is token 3 (p - 1) + g
   const Analysis parts = analyze(model, WordProblem({.group = "Z6"}), {}, no_score);
-  const auto beta_of = [&](const std::string& name) {
+  const auto find_beta = [&](const std::string& name) {
     for (size_t e = 0; e < parts.elements.size(); ++e)
       if (parts.elements[e].name == name) return parts.layers[0].heads[0].beta[e][0];
     return -1.0;
@@ -133,8 +133,8 @@ TEST(Analyze, JoinsTheTokensOfAnElement) {
   const Table& beta = whole.layers[0].heads[0].beta;
   for (size_t e = 0; e < 3; ++e) {
     const int64_t g = std::stoll(whole.elements[e].name);
-    EXPECT_EQ(beta[e][0], beta_of(std::to_string(g)));
-    EXPECT_EQ(beta[e][1], beta_of(std::to_string(g + 3)));
+    EXPECT_EQ(beta[e][0], find_beta(std::to_string(g)));
+    EXPECT_EQ(beta[e][1], find_beta(std::to_string(g + 3)));
   }
 }
 

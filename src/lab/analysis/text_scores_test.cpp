@@ -40,7 +40,7 @@ ContinuationScore by_definition(const LanguageModel& model, std::vector<int64_t>
   return score;
 }
 
-std::vector<int64_t> bytes_of(std::string_view text) {
+std::vector<int64_t> byte_tokens(std::string_view text) {
   std::vector<int64_t> bytes;
   for (const char c : text) bytes.push_back(static_cast<uint8_t>(c));
   return bytes;
@@ -49,7 +49,7 @@ std::vector<int64_t> bytes_of(std::string_view text) {
 // The continuation that a model of bytes would write itself.
 std::string greedy_text(const LanguageModel& model, std::string_view context, size_t length) {
   const at::NoGradGuard no_grad;
-  std::vector<int64_t> tokens = bytes_of(context);
+  std::vector<int64_t> tokens = byte_tokens(context);
   std::string text;
   while (text.size() < length) {
     const at::Tensor ids = at::tensor(tokens, at::kLong).unsqueeze(0);
@@ -82,10 +82,10 @@ class TextScores : public testing::Test {
   std::unique_ptr<Tokenizer> bytes_ = make_byte_tokenizer();
   LanguageModel model_ = model_for(*bytes_);
 
-  ChoiceScores choices_of(const std::string& lines) {
+  ChoiceScores score_choice_lines(const std::string& lines) {
     return score_choices(model_, *bytes_, folder_.file("items.jsonl", lines));
   }
-  LastWordScores words_of(const std::string& lines) {
+  LastWordScores score_word_lines(const std::string& lines) {
     return score_last_words(model_, *bytes_, folder_.file("texts.jsonl", lines));
   }
 };
@@ -99,7 +99,7 @@ TEST_F(TextScores, LikelihoodsAreThoseOfTheWholeSequence) {
     ASSERT_EQ(scores.size(), continuations.size());
     for (size_t i = 0; i < scores.size(); ++i) {
       const double want =
-          by_definition(model, bytes_of("Is it so?"), bytes_of(continuations[i])).log_likelihood;
+          by_definition(model, byte_tokens("Is it so?"), byte_tokens(continuations[i])).log_likelihood;
       EXPECT_NEAR(scores[i].log_likelihood, want, 1e-4 * std::abs(want)) << i;
     }
   }
@@ -114,20 +114,20 @@ TEST_F(TextScores, LengthsBeyondEveryBlock) {
   ASSERT_EQ(scores.size(), 20u);
   for (const size_t i : {0, 1, 11, 12, 15, 16, 19}) {
     const double want =
-        by_definition(model_, bytes_of(context), bytes_of(continuations[i])).log_likelihood;
+        by_definition(model_, byte_tokens(context), byte_tokens(continuations[i])).log_likelihood;
     EXPECT_NEAR(scores[i].log_likelihood, want, 1e-4 * std::abs(want)) << i;
   }
 }
 
 TEST_F(TextScores, SpacesAfterTheContextBelongToTheContinuation) {
-  const double want = by_definition(model_, bytes_of("a b"), bytes_of(" \n cd")).log_likelihood;
+  const double want = by_definition(model_, byte_tokens("a b"), byte_tokens(" \n cd")).log_likelihood;
   for (const auto& [context, continuation] :
        {std::pair("a b \n ", "cd"), std::pair("a b", " \n cd"), std::pair("a b ", "\n cd")})
     EXPECT_NEAR(score_continuations(model_, *bytes_, context, {continuation})[0].log_likelihood,
                 want, 1e-3);
   // Nothing before: the token that begins a text, or else the one that ends it.
   EXPECT_NEAR(score_continuations(model_, *bytes_, "", {"cd"})[0].log_likelihood,
-              by_definition(model_, {*bytes_->bos()}, bytes_of("cd")).log_likelihood, 1e-3);
+              by_definition(model_, {*bytes_->bos()}, byte_tokens("cd")).log_likelihood, 1e-3);
   const TestTokenizer pairs;
   const LanguageModel model = model_for(pairs);
   EXPECT_NEAR(score_continuations(model, pairs, "  ", {"a"})[0].log_likelihood,
@@ -174,7 +174,7 @@ TEST_F(TextScores, AccuracyBySumAndByCharacter) {
     for (int c = 0; c < 4; ++c) {
       const auto at = static_cast<size_t>(c);
       const double sum =
-          by_definition(model_, bytes_of(context), bytes_of(choices[at])).log_likelihood;
+          by_definition(model_, byte_tokens(context), byte_tokens(choices[at])).log_likelihood;
       if (sum > best) best = sum, taken = c;
       if (sum / characters[at] > best_normalised)
         best_normalised = sum / characters[at], taken_normalised = c;
@@ -186,7 +186,7 @@ TEST_F(TextScores, AccuracyBySumAndByCharacter) {
     lines += item(context, choices, answer);
   }
   ASSERT_TRUE(differ);
-  const ChoiceScores scores = choices_of(lines);
+  const ChoiceScores scores = score_choice_lines(lines);
   EXPECT_EQ(scores.items, items);
   EXPECT_DOUBLE_EQ(scores.accuracy, right / items);
   EXPECT_DOUBLE_EQ(scores.accuracy_normalised, right_normalised / items);
@@ -196,22 +196,22 @@ TEST_F(TextScores, OfEquallyLikelyChoicesTheFirstIsTaken) {
   for (const auto& [name, parameter] : model_.parameters())
     if (name == "lm_head.weight" || name == "model.embeddings.weight") parameter->value.zero_();
   const ChoiceScores scores =
-      choices_of(item("c", {" one", " two", " six"}, 0) + item("c", {" one", " two", " six"}, 1));
+      score_choice_lines(item("c", {" one", " two", " six"}, 0) + item("c", {" one", " two", " six"}, 1));
   EXPECT_EQ(scores.accuracy, 0.5);
   EXPECT_EQ(scores.accuracy_normalised, 0.5);
   // All tokens alike: more of them are less likely, and two-byte letters are twice as unlikely as others.
   const ChoiceScores lengths =
-      choices_of(item("c", {"aaaa", "bbb"}, 1) + item("c", {"ää", "bbb"}, 1));
+      score_choice_lines(item("c", {"aaaa", "bbb"}, 1) + item("c", {"ää", "bbb"}, 1));
   EXPECT_EQ(lengths.accuracy, 1);
-  EXPECT_EQ(choices_of(item("c", {"ää", "bb"}, 1)).accuracy_normalised, 1);
-  EXPECT_EQ(choices_of(item("c", {" bb", "bb"}, 1)).accuracy_normalised,
+  EXPECT_EQ(score_choice_lines(item("c", {"ää", "bb"}, 1)).accuracy_normalised, 1);
+  EXPECT_EQ(score_choice_lines(item("c", {" bb", "bb"}, 1)).accuracy_normalised,
             1);  // the space costs, uncounted
 }
 
 TEST_F(TextScores, AnswersAreNumbersLettersOrTexts) {
   const std::vector<std::string> choices = {" Rome", " Paris", " B"};
   const auto accuracy = [&](const json& answer) {
-    return choices_of(item("The capital of", choices, answer)).accuracy;
+    return score_choice_lines(item("The capital of", choices, answer)).accuracy;
   };
   std::vector<double> by_number;
   for (const int answer : {0, 1, 2}) by_number.push_back(accuracy(answer));
@@ -252,11 +252,11 @@ TEST_F(TextScores, LastWords) {
   double sum = 0;
   for (const auto& [context, word] : texts) {
     lines += json{{"text", context + word + " \n"}, {"source", "ignored"}}.dump() + "\n\n";
-    const ContinuationScore score = by_definition(model_, bytes_of(context), bytes_of(word));
+    const ContinuationScore score = by_definition(model_, byte_tokens(context), byte_tokens(word));
     EXPECT_EQ(score.greedy, &word == &texts.back().second);
     sum += score.log_likelihood;
   }
-  const LastWordScores scores = words_of(lines);
+  const LastWordScores scores = score_word_lines(lines);
   EXPECT_EQ(scores.items, 4);
   EXPECT_EQ(scores.accuracy, 0.25);
   EXPECT_NEAR(scores.perplexity / std::exp(-sum / 4), 1, 1e-3);  // per word, not per token
@@ -278,14 +278,14 @@ TEST_F(TextScores, BrokenLinesAreNamed) {
            {R"({"context": "c", "choices": ["a", " "], "answer": 0})", ": choices[1] is empty"},
            {R"({"context": "c", "choices": ["a", "b"]})",
             ": answer is missing, expected a number from 0 to 1"}})
-    expect_refused([&] { choices_of(good + "\n" + line + "\n" + good); }, {items_at + what});
+    expect_refused([&] { score_choice_lines(good + "\n" + line + "\n" + good); }, {items_at + what});
   const std::string texts_at = "'" + (folder_ / "texts.jsonl").string() + "' line 2";
   for (const auto& [line, what] : std::vector<std::pair<std::string, std::string>>{
            {R"({"words": "a b"})", ": text is missing, expected a text"},
            {R"({"text": " alone "})", ": text is ' alone', expected at least two words"},
            {R"({"text": ""})", ": text is '', expected at least two words"}})
-    expect_refused([&] { words_of(words + line); }, {texts_at + what});
-  expect_refused([&] { words_of("\n"); }, {"has no lines"});
+    expect_refused([&] { score_word_lines(words + line); }, {texts_at + what});
+  expect_refused([&] { score_word_lines("\n"); }, {"has no lines"});
   expect_refused([&] { score_choices(model_, *bytes_, folder_ / "none.jsonl"); }, {"none.jsonl"});
   expect_refused([&] { score_choices(model_, *bytes_, folder_ / "."); }, {"is a directory"});
   expect_refused([&] { score_continuations(model_, TestTokenizer(), "a", {"b"}); },
@@ -309,7 +309,7 @@ TEST_F(TextScores, ProgressCountsAndStops) {
 
 TEST_F(TextScores, NumbersThatAreNoneAreRefused) {
   model_.parameters().front().parameter->value.fill_(NAN);
-  expect_refused([&] { words_of(R"({"text": "two words"})"); }, {"line 1: ", "not a number"});
+  expect_refused([&] { score_word_lines(R"({"text": "two words"})"); }, {"line 1: ", "not a number"});
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ Verdict judge(const Head& head, const std::vector<Element>& elements) {
   return verdict;
 }
 
-std::string name_of(const Head& head, const Analysis& analysis) {
+std::string head_name(const Head& head, const Analysis& analysis) {
   std::string name = format("head %ld", head.head);
   if (analysis.layers.size() > 1) name += format(" of layer %ld", head.layer);
   return name;
@@ -109,7 +109,7 @@ std::vector<std::string> summary(const Analysis& analysis) {
     return format("%.3f of sequences right (%.3f of answers)", score.sequences, score.answers);
   };
   std::vector<std::string> lines;
-  std::string name = name_of(first, analysis);
+  std::string name = head_name(first, analysis);
   name.front() = 'H';
   lines.push_back(name + " matters most: " + score(first.alone) + " with it alone, " +
                   score(first.cut) + " without it; " + score(analysis.whole) + " with all heads.");
@@ -124,10 +124,10 @@ std::vector<std::string> summary(const Analysis& analysis) {
   for (const Layer& layer : analysis.layers)
     for (const Head& head : layer.heads) {
       ++heads;
-      if (&head != &first && judge(head, analysis.elements).as_in_paper) others.push_back(name_of(head, analysis));
+      if (&head != &first && judge(head, analysis.elements).as_in_paper) others.push_back(head_name(head, analysis));
     }
   if (heads == 1) return lines;
-  if (judge(first, analysis.elements).as_in_paper) others.insert(others.begin(), name_of(first, analysis));
+  if (judge(first, analysis.elements).as_in_paper) others.insert(others.begin(), head_name(first, analysis));
   std::string line =
       "Reflections with keys in three dimensions, as the paper found for S4, are in ";
   line += others.empty() ? format("none of %ld heads", heads)

@@ -36,7 +36,7 @@ struct Verdict {
 Verdict judge(const Head& head, const std::vector<Element>& elements);
 
 /// "head 3", or "head 3 of layer 1" if there are several layers.
-std::string name_of(const Head& head, const Analysis& analysis);
+std::string head_name(const Head& head, const Analysis& analysis);
 
 /// Which head matters most and what it does, which others do the same.
 std::vector<std::string> summary(const Analysis& analysis);

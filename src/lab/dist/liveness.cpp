@@ -26,10 +26,10 @@ std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
 
 std::string calls_key(int rank) { return "calls/" + std::to_string(rank); }
 
-std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 // gloo's words, in ours.
-std::string cause_of(const std::string& error, milliseconds timeout) {
+std::string failure_cause(const std::string& error, milliseconds timeout) {
   const auto says = [&](const char* words) { return error.find(words) != std::string::npos; };
   if (says("closed by peer") || says("reset by peer") || says("Broken pipe"))
     return "its connection was closed";
@@ -111,7 +111,7 @@ void Liveness::watch() {
     try {
       look();
     } catch (const std::exception& error) {
-      lost = cause_of(error.what(), timeout_);
+      lost = failure_cause(error.what(), timeout_);
     }
     lock.lock();
     lost_ = lost;
@@ -122,7 +122,7 @@ void Liveness::watch() {
 
 void Liveness::propose(const std::string& sentence) {
   try {
-    store_->compareSet(kVerdict, {}, bytes_of(sentence));
+    store_->compareSet(kVerdict, {}, to_bytes(sentence));
   } catch (const std::exception&) {  // then there is nobody to tell
   }
 }
@@ -133,7 +133,7 @@ bool Liveness::has_verdict() {
 }
 
 std::string Liveness::verdict_on(const std::string& error) {
-  const std::string cause = cause_of(error, timeout_);
+  const std::string cause = failure_cause(error, timeout_);
   const auto own = static_cast<size_t>(ranks_.rank);
   const auto begin = Clock::now(), deadline = begin + 2 * kSilence;
   std::unique_lock lock(mutex_);

@@ -11,7 +11,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-std::optional<Ranks> ranks_of(const Variables& variables) {
+std::optional<Ranks> parse_ranks(const Variables& variables) {
   return ranks_from([&](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
@@ -20,7 +20,7 @@ std::optional<Ranks> ranks_of(const Variables& variables) {
 
 std::string ranks_refusal(const Variables& variables) {
   try {
-    ranks_of(variables);
+    parse_ranks(variables);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -29,7 +29,7 @@ std::string ranks_refusal(const Variables& variables) {
 
 void expect_place(const Variables& variables, int rank, int size, const std::string& address,
                   int port) {
-  const std::optional<Ranks> ranks = ranks_of(variables);
+  const std::optional<Ranks> ranks = parse_ranks(variables);
   ASSERT_TRUE(ranks);
   EXPECT_EQ(ranks->rank, rank);
   EXPECT_EQ(ranks->size, size);
@@ -58,17 +58,17 @@ TEST(Ranks, FromEachLauncher) {
 // torchrun may keep the store itself.
 TEST(Ranks, AStoreOfTheAgent) {
   Variables variables = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}};
-  EXPECT_EQ(ranks_of(variables)->agent_attempt, "");
+  EXPECT_EQ(parse_ranks(variables)->agent_attempt, "");
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   variables["TORCHELASTIC_RESTART_COUNT"] = "2";
-  EXPECT_EQ(ranks_of(variables)->agent_attempt, "2");
+  EXPECT_EQ(parse_ranks(variables)->agent_attempt, "2");
 }
 
 // What sets these variables need not have started several processes.
 TEST(Ranks, AProcessAlone) {
-  EXPECT_FALSE(ranks_of({}));
-  EXPECT_FALSE(ranks_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
-  EXPECT_FALSE(ranks_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}}));  // a batch script
+  EXPECT_FALSE(parse_ranks({}));
+  EXPECT_FALSE(parse_ranks({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
+  EXPECT_FALSE(parse_ranks({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}}));  // a batch script
 }
 
 TEST(Ranks, Mistakes) {

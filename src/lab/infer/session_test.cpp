@@ -82,7 +82,7 @@ class SessionFile : public testing::Test {
   }
   void TearDown() override { fs::remove_all(path_); }
 
-  std::string error_of(Session& session) const {
+  std::string error_message(Session& session) const {
     try {
       session.restore(path_);
     } catch (const InputError& error) {
@@ -119,15 +119,15 @@ TEST_F(SessionFile, RefusesTheStateOfAnotherModel) {
   session.save(path_);
   other.feed(2);
   const at::Tensor before = other.logits().clone();
-  EXPECT_NE(error_of(other).find("saved with another model"), std::string::npos);
+  EXPECT_NE(error_message(other).find("saved with another model"), std::string::npos);
   EXPECT_TRUE(at::equal(other.logits(), before));
 }
 
 TEST_F(SessionFile, RefusesWhatIsNoState) {
   Session session(shared_model(test_configs()[0]));
-  EXPECT_NE(error_of(session).find(path_.string()), std::string::npos);
+  EXPECT_NE(error_message(session).find(path_.string()), std::string::npos);
   std::ofstream(path_) << "not a state";
-  EXPECT_NE(error_of(session).find(path_.string()), std::string::npos);
+  EXPECT_NE(error_message(session).find(path_.string()), std::string::npos);
 }
 
 TEST(Generate, GreedyIsTheArgmaxOfWholeSequences) {

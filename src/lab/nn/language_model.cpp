@@ -185,7 +185,7 @@ LinearCrossEntropyOutput LanguageModel::loss(const at::Tensor& features, const a
   return output;
 }
 
-at::Tensor LanguageModel::logits_of_padded(const at::Tensor& ids, const at::Tensor& mask) const {
+at::Tensor LanguageModel::padded_logits(const at::Tensor& ids, const at::Tensor& mask) const {
   TORCH_CHECK_VALUE(mask.sizes() == ids.sizes(),
                     "language model: mask must have the shape of ids, ", ids.sizes(), ", got ",
                     mask.sizes(), ".");

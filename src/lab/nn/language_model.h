@@ -61,7 +61,7 @@ class LanguageModel {
 
   /// Logits [B,T,vocab] of a padded batch: mask [B,T] is 1 for tokens and 0 for padding, which takes
   /// part in nothing and gets logits of 0.
-  at::Tensor logits_of_padded(const at::Tensor& ids, const at::Tensor& mask) const;
+  at::Tensor padded_logits(const at::Tensor& ids, const at::Tensor& mask) const;
 
  private:
   class Block;

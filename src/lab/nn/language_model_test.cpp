@@ -24,10 +24,10 @@ double error(const at::Tensor& got, const at::Tensor& want) {
 using Weights = std::map<std::string, at::Tensor>;
 
 /// How much result(weights), in float64, changes when weights do by float32's precision: where a head reads next to nothing
-/// its norm magnifies rounding. error_of(got, want) compares two results.
+/// its norm magnifies rounding. error_message(got, want) compares two results.
 template <class Result, class Error>
-double sensitivity(const LanguageModel& model, const Result& result, const Error& error_of) {
-  const Weights weights = weights_of(model);
+double sensitivity(const LanguageModel& model, const Result& result, const Error& measure_error) {
+  const Weights weights = named_weights(model);
   const auto want = result(weights);
   const at::Generator random = at::detail::createCPUGenerator(5);
   double most = 0;
@@ -35,7 +35,7 @@ double sensitivity(const LanguageModel& model, const Result& result, const Error
     Weights moved;
     for (const auto& [name, value] : weights)
       moved[name] = value * (1 + 1.2e-7 * at::randn(value.sizes(), random, at::kDouble));
-    most = std::max(most, error_of(result(moved), want));
+    most = std::max(most, error_message(result(moved), want));
   }
   return most;
 }
@@ -87,7 +87,7 @@ TEST(LanguageModel, EqualsItsDefinitionInFloat64) {
     SCOPED_TRACE(describe(config));
     const LanguageModel model = random_model(config);
     const at::Tensor ids = random_ids(config, 3, 37);
-    const at::Tensor want = reference_logits(config, weights_of(model), ids);
+    const at::Tensor want = reference_logits(config, named_weights(model), ids);
     EXPECT_LT(error(model.logits(model.features(ids)), want), tolerance(model, ids));
   }
 }
@@ -103,7 +103,7 @@ TEST(LanguageModel, GradientsEqualThoseOfItsDefinition) {
     const LinearCrossEntropyOutput output = model.loss(model.features(ids), targets);
     torch::autograd::backward({output.loss}, {});
 
-    const auto [loss, logits, want] = reference_gradients(config, weights_of(model), ids, targets);
+    const auto [loss, logits, want] = reference_gradients(config, named_weights(model), ids, targets);
     EXPECT_NEAR(output.loss.item<double>(), loss, 1e-5);
     EXPECT_TRUE(at::equal(output.predicted, logits.flatten(0, 1).argmax(-1)));
     const auto gradients = [&](const Weights& weights) {
@@ -191,7 +191,7 @@ TEST(LanguageModel, PaddingOnEitherSideChangesNothing) {
   mask[0].slice(0, 0, 4).zero_();  // left
   mask[1].slice(0, 6).zero_();     // right
   mask[2].zero_();                 // nothing but padding
-  const at::Tensor logits = model.logits_of_padded(ids, mask);
+  const at::Tensor logits = model.padded_logits(ids, mask);
   const auto alone = [&](int64_t row, int64_t begin, int64_t end) {
     return model.logits(model.features(ids[row].slice(0, begin, end).unsqueeze(0))).squeeze(0);
   };
@@ -209,7 +209,7 @@ TEST(LanguageModel, BFloat16MatricesAreUsedExactly) {
     for (const auto& [name, parameter] : model.parameters())
       if (parameter->shape.size() == 2) parameter->value = parameter->value.to(at::kBFloat16);
     const at::Tensor want =
-        reference_logits(model.config(), weights_of(model), random_ids(model.config(), 2, 30));
+        reference_logits(model.config(), named_weights(model), random_ids(model.config(), 2, 30));
     const at::Tensor got = model.logits(model.features(random_ids(model.config(), 2, 30)));
     EXPECT_LT(error(got, want), 1e-5);
 
@@ -254,7 +254,7 @@ TEST(LanguageModel, InitialWeightsFollowFlasRules) {
   config.use_forget_gate = true;
   LanguageModel model(config);
   initialise(model, 3);
-  std::map<std::string, at::Tensor> w = weights_of(model);
+  std::map<std::string, at::Tensor> w = named_weights(model);
   EXPECT_NEAR(w.at("model.embeddings.weight").std().item<double>(), 0.02, 3e-4);
   EXPECT_NEAR(w.at("model.layers.0.attn.k_conv1d.weight").std().item<double>(), 0.02, 1e-3);
   EXPECT_EQ(largest(w.at("model.norm.weight") - 1), 0);
@@ -288,7 +288,7 @@ TEST(LanguageModel, PaperSchemeDrawsTheLayersMatricesAsThePaper) {
   config.vocab_size = 1000;
   LanguageModel model(config);
   initialise(model, 3, InitScheme::kPaper);
-  const std::map<std::string, at::Tensor> w = weights_of(model);
+  const std::map<std::string, at::Tensor> w = named_weights(model);
   const auto expect_uniform = [&](const char* name, double bound) {
     const at::Tensor& x = w.at(std::string("model.layers.1.") + name);
     EXPECT_LE(largest(x), bound) << name;

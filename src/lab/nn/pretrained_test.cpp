@@ -25,7 +25,7 @@ class Pretrained : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  std::string error_of() const {
+  std::string error_message() const {
     try {
       load_model(folder_);
     } catch (const InputError& error) {
@@ -77,7 +77,7 @@ TEST_F(Pretrained, RivalsComeBackAsTheyWere) {
       } else {  // as it is: matrices in bfloat16
         const at::NoGradGuard no_grad;
         const at::Tensor ids = random_ids(config, 1, 12);
-        const at::Tensor want = reference_logits(config, weights_of(loaded), ids);
+        const at::Tensor want = reference_logits(config, named_weights(loaded), ids);
         const at::Tensor got = loaded.logits(loaded.features(ids)).to(at::kDouble);
         EXPECT_LT((got - want).abs().max().item<double>(), 1e-4);
       }
@@ -141,31 +141,31 @@ TEST_F(Pretrained, NamesTheTensorAtFault) {
   auto missing = tensors;
   missing.pop_back();
   write(missing);
-  EXPECT_NE(error_of().find("lm_head.weight"), std::string::npos) << error_of();
+  EXPECT_NE(error_message().find("lm_head.weight"), std::string::npos) << error_message();
 
   auto unknown = tensors;
   unknown.emplace_back("model.layers.0.attn.x_proj.weight", at::zeros({2}));
   write(unknown);
-  EXPECT_EQ(error_of(),
+  EXPECT_EQ(error_message(),
             "DIR: tensor 'model.layers.0.attn.x_proj.weight' has no place in the model that "
             "config.json describes");
 
   auto wrong = tensors;
   wrong[0].second = at::zeros({19, 21});
   write(wrong);
-  EXPECT_EQ(error_of(),
+  EXPECT_EQ(error_message(),
             "DIR: tensor 'model.embeddings.weight' has shape [19, 21], expected [19, 20] from "
             "config.json");
 
   auto integers = tensors;
   integers[0].second = at::zeros({19, 20}, at::kLong);
   write(integers);
-  EXPECT_EQ(error_of(),
+  EXPECT_EQ(error_message(),
             "DIR: tensor 'model.embeddings.weight' holds Long, expected floating-point numbers");
 }
 
 TEST_F(Pretrained, ADirectoryWithoutAModelIsNamed) {
-  EXPECT_NE(error_of().find("is not a model"), std::string::npos) << error_of();
+  EXPECT_NE(error_message().find("is not a model"), std::string::npos) << error_message();
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kTolerance = 1e-4;  // of logits, absolute, as for the golden models
 
-std::map<std::string, runtime::Array> arrays_of(const LanguageModel& model) {
+std::map<std::string, runtime::Array> model_arrays(const LanguageModel& model) {
   std::map<std::string, runtime::Array> arrays;
   for (const auto& [name, value] : model.named_values()) {
     const at::Tensor values = value.detach().contiguous();
@@ -24,7 +24,7 @@ std::map<std::string, runtime::Array> arrays_of(const LanguageModel& model) {
 }
 
 // Logits [T,vocab] of the runtime for one sequence, in blocks of so many tokens.
-at::Tensor logits_of(runtime::Runner& runner, const at::Tensor& ids, size_t block) {
+at::Tensor runtime_logits(runtime::Runner& runner, const at::Tensor& ids, size_t block) {
   std::span<const int64_t> tokens(ids.data_ptr<int64_t>(), static_cast<size_t>(ids.numel()));
   runtime::State state = runner.model().new_state();
   std::vector<at::Tensor> all;
@@ -47,9 +47,9 @@ TEST(Runtime, EqualsNnForEveryCombinationOfOptions) {
     const LanguageModel model = random_model(config);
     const at::Tensor ids = random_ids(config, 1, 23);
     const at::Tensor want = model.logits(model.features(ids)).squeeze(0);
-    runtime::Runner runner(runtime::Model::from_arrays(config, arrays_of(model)), serial);
+    runtime::Runner runner(runtime::Model::from_arrays(config, model_arrays(model)), serial);
     for (const size_t block : {1, 6, 23})
-      EXPECT_LT((logits_of(runner, ids, block) - want).abs().max().item<double>(), kTolerance);
+      EXPECT_LT((runtime_logits(runner, ids, block) - want).abs().max().item<double>(), kTolerance);
   }
 }
 
@@ -93,7 +93,7 @@ TEST(Runtime, ReadsWhatNnWrites) {
         const at::Tensor ids = random_ids(config, 1, 9);
         runtime::Runner runner(runtime::Model::open(folder / "model"), serial);
         const at::Tensor want = model.logits(model.features(ids)).squeeze(0);
-        EXPECT_LT((logits_of(runner, ids, 4) - want).abs().max().item<double>(), kTolerance);
+        EXPECT_LT((runtime_logits(runner, ids, 4) - want).abs().max().item<double>(), kTolerance);
       }
 }
 

@@ -30,7 +30,7 @@ at::Tensor make_tensor(const StoredTensor& stored) {
   };
   const auto* pair = std::ranges::find(kTypes, stored.dtype, &TypePair::dtype);
   if (pair == std::end(kTypes))
-    fail("has dtype " + std::string(name_of(stored.dtype)) + ", which torch does not have");
+    fail("has dtype " + std::string(dtype_name(stored.dtype)) + ", which torch does not have");
   // The strides of an empty tensor are products of its other sizes.
   int64_t product = 1;
   for (const int64_t size : stored.shape)
@@ -46,7 +46,7 @@ at::Tensor make_tensor(const StoredTensor& stored) {
                ? at::from_blob(memory, stored.shape, release, options)
                : at::from_blob(memory, stored.shape, stored.strides, release, options);
   };
-  if (reinterpret_cast<uintptr_t>(stored.data.data()) % size_of(stored.dtype) == 0)
+  if (reinterpret_cast<uintptr_t>(stored.data.data()) % dtype_size(stored.dtype) == 0)
     return wrap(stored.data.data(), stored.mapping);
   const auto copy =
       std::make_shared<std::vector<std::byte>>(stored.data.begin(), stored.data.end());

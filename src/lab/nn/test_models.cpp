@@ -154,7 +154,7 @@ at::Tensor random_ids(const ModelConfig& config, int64_t batch, int64_t length) 
   return at::randint(config.vocab_size, {batch, length}, random, at::kLong);
 }
 
-std::map<std::string, at::Tensor> weights_of(const LanguageModel& model) {
+std::map<std::string, at::Tensor> named_weights(const LanguageModel& model) {
   std::map<std::string, at::Tensor> weights;
   for (const auto& [name, value] : model.named_values())
     weights[name] = value.detach().to(at::kDouble);

@@ -30,6 +30,6 @@ at::Tensor reference_logits(const ModelConfig& config,
                             const at::Tensor& ids);
 
 /// The model's values by name, as float64.
-std::map<std::string, at::Tensor> weights_of(const LanguageModel& model);
+std::map<std::string, at::Tensor> named_weights(const LanguageModel& model);
 
 }  // namespace dp

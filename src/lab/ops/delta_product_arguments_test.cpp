@@ -17,7 +17,7 @@ struct Call {
   DeltaProductOptions options;
 };
 
-std::string message_of(const Call& call) {
+std::string error_message(const Call& call) {
   try {
     delta_product(call.q, call.k, call.v, call.beta, call.options);
   } catch (const c10::ValueError& error) {
@@ -37,11 +37,11 @@ void expect_sentences(const std::vector<Mistake>& mistakes) {
   for (const Mistake& mistake : mistakes) {
     Call call;
     mistake.make(call);
-    EXPECT_EQ(message_of(call), "delta_product: " + mistake.sentence);
+    EXPECT_EQ(error_message(call), "delta_product: " + mistake.sentence);
   }
 }
 
-TEST(Check, AcceptsTheRightCall) { EXPECT_EQ(message_of(Call()), "no error"); }
+TEST(Check, AcceptsTheRightCall) { EXPECT_EQ(error_message(Call()), "no error"); }
 
 TEST(Check, Shapes) {
   expect_sentences({
@@ -237,7 +237,7 @@ TEST(Check, EveryPathChecks) {
       call.q.set_requires_grad(grad);
       call.beta = at::ones({2, 6, 3});
       call.options.implementation = implementation;
-      EXPECT_EQ(message_of(call),
+      EXPECT_EQ(error_message(call),
                 "delta_product: beta must have shape [B,T,N,H] = [2, 6, 3, 4] to match k, got [2, "
                 "6, 3].");
     }

@@ -7,7 +7,7 @@
 namespace dp {
 namespace {
 
-DplrOptions options_of(const Tensors& x) {
+DplrOptions call_options(const Tensors& x) {
   DplrOptions options;
   if (x.contains("a")) options.a = x.at("a"), options.b = x.at("b");
   if (x.contains("state")) options.state = x.at("state");
@@ -20,7 +20,7 @@ at::Tensor both(const DplrOutput& output) {
 }
 
 at::Tensor run_dplr(const Tensors& x) {
-  return both(dplr(x.at("q"), x.at("w"), x.at("k"), x.at("v"), options_of(x)));
+  return both(dplr(x.at("q"), x.at("w"), x.at("k"), x.at("v"), call_options(x)));
 }
 
 Tensors dplr_arguments(int64_t B, int64_t T, int64_t N, int64_t H, int64_t K, int64_t V,
@@ -70,9 +70,9 @@ TEST(Dplr, GatesAloneAreASumOverThePast) {
 TEST(Dplr, SplitAndPackedSequencesAreTheSame) {
   const Tensors x = leaves(dplr_arguments(1, 20, 2, 2, 5, 4, true), at::kFloat);
   const at::NoGradGuard no_grad;
-  const DplrOutput whole = dplr(x.at("q"), x.at("w"), x.at("k"), x.at("v"), options_of(x));
+  const DplrOutput whole = dplr(x.at("q"), x.at("w"), x.at("k"), x.at("v"), call_options(x));
   const auto part = [&](int64_t begin, int64_t end, const at::Tensor& state) {
-    DplrOptions options = options_of(x);
+    DplrOptions options = call_options(x);
     options.a = x.at("a").slice(1, begin, end), options.b = x.at("b").slice(1, begin, end);
     options.state = state;
     return dplr(x.at("q").slice(1, begin, end), x.at("w").slice(1, begin, end),

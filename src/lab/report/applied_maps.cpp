@@ -25,7 +25,7 @@ bool has_rows(const at::Tensor& keys, int64_t n) {
 }
 
 // The fewest rows that keys [R,K] can consist of.
-int64_t rows_of(const at::Tensor& keys) {
+int64_t fewest_rows(const at::Tensor& keys) {
   int64_t n = 1;
   while (!has_rows(keys, n)) ++n;  // K rows at the latest
   return n;
@@ -38,14 +38,14 @@ at::Tensor without_copies(const at::Tensor& k, int64_t n) {
          std::sqrt(static_cast<double>(copies));
 }
 
-std::vector<double> values_of(const at::Tensor& row) {
+std::vector<double> to_doubles(const at::Tensor& row) {
   const at::Tensor values = row.to(at::kDouble).contiguous();
   return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
 theory::Matrix matrix_from(const at::Tensor& square) {
   const auto n = static_cast<size_t>(square.size(0));
-  const std::vector<double> values = values_of(square);
+  const std::vector<double> values = to_doubles(square);
   theory::Matrix matrix(n, n);
   for (size_t i = 0; i < n * n; ++i) matrix(i / n, i % n) = values[i];
   return matrix;
@@ -75,7 +75,7 @@ AppliedMaps applied_maps(const LanguageModel& model, const theory::Problem& prob
     if (k.select(2, h).abs().max().item<double>() > kEqual) heads.push_back(h);
   if (heads.empty()) throw InputError("the last layer of the model never changes its state");
   result.heads = static_cast<int64_t>(heads.size());
-  result.dimension = rows_of(k.select(2, heads.front()).reshape({-1, k.size(3)}));
+  result.dimension = fewest_rows(k.select(2, heads.front()).reshape({-1, k.size(3)}));
   result.copies = k.size(3) / result.dimension;
 
   at::Tensor keys, matrices;  // of the first head
@@ -92,10 +92,10 @@ AppliedMaps applied_maps(const LanguageModel& model, const theory::Problem& prob
     AppliedMap map{.element = element,
                    .name = group.element_name(element),
                    .order = group.permutation(element).order(),
-                   .betas = values_of(factors.beta[0][t].select(1, heads.front())),
+                   .betas = to_doubles(factors.beta[0][t].select(1, heads.front())),
                    .keys = {},
                    .matrix = matrix_from(matrices[t])};
-    for (int64_t j = 0; j < keys.size(1); ++j) map.keys.push_back(values_of(keys[t][j]));
+    for (int64_t j = 0; j < keys.size(1); ++j) map.keys.push_back(to_doubles(keys[t][j]));
     result.maps.push_back(std::move(map));
   }
   return result;

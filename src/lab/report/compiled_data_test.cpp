@@ -38,7 +38,7 @@ CompiledModel language_model(const std::string& expression) {
   return saved(theory::compile_automaton(parse_regular_expression(expression, ""), expression, {}));
 }
 
-AppliedMaps maps_of(const CompiledModel& compiled) {
+AppliedMaps compute_maps(const CompiledModel& compiled) {
   return applied_maps(compiled.model, compiled.problem, FiniteGroup::parse(compiled.problem.group),
                       example_word(compiled.problem));
 }
@@ -50,7 +50,7 @@ double trace(const theory::Matrix& m) {
 }
 
 TEST(AppliedMaps, OfA5AreTheRotationsOfAnIcosahedron) {
-  const AppliedMaps maps = maps_of(group_model("A5"));
+  const AppliedMaps maps = compute_maps(group_model("A5"));
   EXPECT_EQ(maps.dimension, 3);
   EXPECT_EQ(maps.copies, 21);
   EXPECT_EQ(maps.heads, 3);
@@ -73,14 +73,14 @@ TEST(AppliedMaps, ComeFromTheWeights) {
   CompiledModel compiled = group_model("A5");
   for (const NamedParameter& named : compiled.model.parameters())
     if (named.name == "model.layers.0.attn.b_proj.weight") named.parameter->value.zero_();
-  const AppliedMaps maps = maps_of(compiled);
+  const AppliedMaps maps = compute_maps(compiled);
   EXPECT_EQ(maps.maps[1].betas, std::vector<double>(2, 1.0));
   EXPECT_GT(check_products(maps, FiniteGroup::parse("A5")).largest, 0.1);
 }
 
 TEST(AppliedMaps, ArePermutationMatricesOfPermutations) {
   const FiniteGroup group = FiniteGroup::parse("S5");
-  const AppliedMaps maps = maps_of(group_model("S5"));
+  const AppliedMaps maps = compute_maps(group_model("S5"));
   EXPECT_EQ(maps.dimension, 5);
   for (const AppliedMap& map : maps.maps)
     for (size_t i = 0; i < 5; ++i) {
@@ -90,12 +90,12 @@ TEST(AppliedMaps, ArePermutationMatricesOfPermutations) {
 }
 
 TEST(AppliedMaps, KnowRowsThatOnlyBosTouches) {
-  EXPECT_EQ(maps_of(group_model("S5", {.num_householder = 4}, {"(1 2)"})).dimension, 5);
+  EXPECT_EQ(compute_maps(group_model("S5", {.num_householder = 4}, {"(1 2)"})).dimension, 5);
 }
 
 TEST(AppliedMaps, OfDeeperModelsFollowTheWord) {
   const CompiledModel compiled = group_model("Z5", {.layers = 2});
-  const AppliedMaps maps = maps_of(compiled);
+  const AppliedMaps maps = compute_maps(compiled);
   EXPECT_TRUE(maps.along_word);
   EXPECT_EQ(maps.layer, 1);
   EXPECT_EQ(maps.maps.size(), example_word(compiled.problem).size());
@@ -103,7 +103,7 @@ TEST(AppliedMaps, OfDeeperModelsFollowTheWord) {
   for (const AppliedMap& map : maps.maps)  // reflections all, though Z5 has none
     EXPECT_NEAR(map.matrix(0, 0) * map.matrix(1, 1) - map.matrix(0, 1) * map.matrix(1, 0), -1, 1e-5)
         << map.name;
-  EXPECT_EQ(maps_of(group_model("S3", {.layers = 3})).dimension, 3);
+  EXPECT_EQ(compute_maps(group_model("S3", {.layers = 3})).dimension, 3);
 }
 
 TEST(Walk, TakesEveryEdgeAndLeavesTrapsForLast) {

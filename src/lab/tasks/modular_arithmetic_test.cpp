@@ -82,7 +82,7 @@ std::vector<Question> questions(const ModularArithmetic& task, const Batch& batc
   return result;
 }
 
-int64_t value_of(const std::string& text) {
+int64_t evaluate(const std::string& text) {
   std::vector<int32_t> tokens;
   for (const char c : text)
     tokens.push_back(static_cast<int32_t>(std::string("01234+-*=()").find(c)));
@@ -101,11 +101,11 @@ TEST(ModularArithmetic, EvaluatesExpressions) {
                                                                   {"(2--3)", 0},
                                                                   {"(-2*3)", 4},
                                                                   {"(2*(1+3))", 3}}) {
-    EXPECT_EQ(value_of(text), value) << text;
+    EXPECT_EQ(evaluate(text), value) << text;
     EXPECT_EQ(by_two_stacks(text), value) << text;
   }
   for (const char* text : {"", "1+", "+1", "(1", "1)", "1 2", "()"})
-    EXPECT_THROW(value_of(text), c10::ValueError) << text;
+    EXPECT_THROW(evaluate(text), c10::ValueError) << text;
 }
 
 TEST(ModularArithmetic, AnswersAreRightAndLengthsAsAsked) {
@@ -161,7 +161,7 @@ TEST(ModularArithmetic, BracketsFollowTheGrammar) {
       ++counts[question.text];
     return counts;
   };
-  const auto shape_of = [](std::string text) {
+  const auto expression_shape = [](std::string text) {
     for (char& c : text) c = std::isdigit(static_cast<unsigned char>(c)) ? 'd' : c;
     for (char& c : text) c = c == '+' || c == '*' ? '-' : c;
     return text;
@@ -173,7 +173,7 @@ TEST(ModularArithmetic, BracketsFollowTheGrammar) {
   EXPECT_TRUE(texts(4).contains("(-3)"));
   EXPECT_EQ(texts(5).size(), 75u);
   std::map<std::string, double> shapes;
-  for (const auto& [text, count] : texts(9)) shapes[shape_of(text)] += count;
+  for (const auto& [text, count] : texts(9)) shapes[expression_shape(text)] += count;
   // A of 1 to 5 tokens, each as often.
   ASSERT_EQ(shapes.size(), 5u);
   for (const char* shape : {"(d-(d-d))", "(-d-(-d))", "((d)-(d))", "((-d)--d)", "((d-d)-d)"})
@@ -226,12 +226,12 @@ TEST(ModularArithmetic, RefusesBadOptions) {
 
 TEST(TaskOptions, HaveNames) {
   for (const char* name : {"word-problem", "parity", "mod-arith", "mod-arith-brackets"}) {
-    EXPECT_EQ(task_name(task_of_name(name, "f")), name);
-    EXPECT_GT(make_task(task_of_name(name, "f"))->vocab_size(), 2);
+    EXPECT_EQ(task_name(parse_task_name(name, "f")), name);
+    EXPECT_GT(make_task(parse_task_name(name, "f"))->vocab_size(), 2);
   }
-  EXPECT_EQ(describe_task(task_of_name("word-problem", "f")), "S3");
-  EXPECT_EQ(describe_task(task_of_name("mod-arith", "f")), "mod-arith");
-  EXPECT_THROW(task_of_name("mod", "f"), InputError);
+  EXPECT_EQ(describe_task(parse_task_name("word-problem", "f")), "S3");
+  EXPECT_EQ(describe_task(parse_task_name("mod-arith", "f")), "mod-arith");
+  EXPECT_THROW(parse_task_name("mod", "f"), InputError);
 }
 
 }  // namespace

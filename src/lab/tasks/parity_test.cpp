@@ -25,7 +25,7 @@ std::vector<Bits> bit_rows(const at::Tensor& tensor) {
 }
 
 // Without PAD.
-Bits bits_of(const Bits& row) {
+Bits input_bits(const Bits& row) {
   Bits bits;
   for (const int64_t token : row)
     if (token != 2) bits.push_back(token);
@@ -43,7 +43,7 @@ TEST(Parity, AsksOnceAtTheEnd) {
     const auto tokens = bit_rows(batch.tokens), targets = bit_rows(batch.targets);
     std::map<size_t, int> lengths;
     for (size_t i = 0; i < 200; ++i) {
-      const Bits bits = bits_of(tokens[i]);
+      const Bits bits = input_bits(tokens[i]);
       ++lengths[bits.size()];
       for (size_t t = bits.size(); t < 40; ++t) ASSERT_EQ(tokens[i][t], 2) << "PAD comes last";
       for (size_t t = 0; t < 40; ++t) {
@@ -115,7 +115,7 @@ TEST(Parity, SplitsShareNoSequence) {
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest})
     for (const int64_t length : {12, 13})
       for (const Bits& row : bit_rows(task.batch(split, 0, 0, 60'000, length).tokens))
-        found[bits_of(row)].insert(split);
+        found[input_bits(row)].insert(split);
   size_t of_twelve = 0, shared = 0;
   for (const auto& [bits, splits] : found) {
     of_twelve += bits.size() == 12;
@@ -130,7 +130,7 @@ TEST(Parity, RefusesBadOptions) {
   EXPECT_THROW(Parity({.min_length = 0}), InputError);
   EXPECT_THROW(Parity({}).batch(Split::kTrain, 0, 0, 1, 0), c10::ValueError);
   EXPECT_THROW(Parity({}).batch(Split::kTrain, 0, 0, 1, {5, 1}), c10::ValueError);
-  EXPECT_EQ(bits_of(bit_rows(Parity({}).batch(Split::kTrain, 0, 0, 1, 2).tokens)[0]).size(), 2u)
+  EXPECT_EQ(input_bits(bit_rows(Parity({}).batch(Split::kTrain, 0, 0, 1, 2).tokens)[0]).size(), 2u)
       << "shorter than the shortest to train with";
   EXPECT_EQ(Parity({}).token_name(1), "1");
   EXPECT_EQ(Parity({}).token_name(2), "PAD");

@@ -9,7 +9,7 @@ RandomStream::RandomStream(std::initializer_list<uint64_t> key) {
   state_ = mix(state_);
 }
 
-Split split_of(std::span<const int32_t> sequence) {
+Split sequence_split(std::span<const int32_t> sequence) {
   // Every step is a bijection of the hash so far: sequences that differ in one place differ in hash.
   uint64_t hash = sequence.size();
   for (const int32_t symbol : sequence)

@@ -59,7 +59,7 @@ class RandomStream {
 /// The split that a sequence belongs to, by a hash of its symbols: about 3/4 of all sequences of a
 /// length are to train with, 1/8 each to validate and to test. It depends on nothing else, so that no
 /// choice of seeds can make a model see in training what it is tested with.
-Split split_of(std::span<const int32_t> sequence);
+Split sequence_split(std::span<const int32_t> sequence);
 
 /// Spaces of sequences smaller than this are not divided: all splits draw from all of it. A handful of
 /// sequences divided by chance may leave a split without any; a larger one, for what matters, cannot.
@@ -75,7 +75,7 @@ template <class Draw>
 void draw_sequence(RandomStream& random, Split split, bool divided, std::span<int32_t> sequence,
                    const Draw& draw) {
   do draw(random, sequence);
-  while (divided && split_of(sequence) != split);
+  while (divided && sequence_split(sequence) != split);
 }
 
 /// The same from the key's own stream, for key.length symbols.

@@ -52,7 +52,7 @@ TEST(SplitOf, DividesAsPromised) {
   for (int i = 0; i < 46'656; ++i) {  // all words of 6 letters in S3
     for (int place = 0, rest = i; place < 6; ++place, rest /= 6)
       sequence[static_cast<size_t>(place)] = rest % 6;
-    ++count.at(static_cast<size_t>(split_of(sequence)));
+    ++count.at(static_cast<size_t>(sequence_split(sequence)));
   }
   EXPECT_NEAR(count[0], 46'656 * 0.75, 5 * std::sqrt(46'656 * 0.1875));
   EXPECT_NEAR(count[1], 46'656 * 0.125, 5 * std::sqrt(46'656 * 0.109));

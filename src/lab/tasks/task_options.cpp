@@ -41,7 +41,7 @@ std::shared_ptr<const Task> make_task(const TaskOptions& options) {
   return std::visit([](const auto& task) { return task.make_task(); }, options);
 }
 
-TaskOptions task_of_name(const std::string& name, const std::string& origin) {
+TaskOptions parse_task_name(const std::string& name, const std::string& origin) {
   std::string known;
   for (const TaskOptions& options : all_tasks()) {
     if (task_name(options) == name) return options;

@@ -26,7 +26,7 @@ std::string task_help(const TaskOptions& options);
 /// Bound to `options`.
 Settings task_settings(TaskOptions& options);
 /// With default options. Throws InputError for an unknown name, which begins with `origin`.
-TaskOptions task_of_name(const std::string& name, const std::string& origin);
+TaskOptions parse_task_name(const std::string& name, const std::string& origin);
 /// For people: the group of a word problem, otherwise the name.
 std::string describe_task(const TaskOptions& options);
 

@@ -27,7 +27,7 @@ std::shared_ptr<const TokenDataset> counting(const std::filesystem::path& direct
   return std::make_shared<TokenDataset>(directory);
 }
 
-TextRow row_of(const at::Tensor& tensor) {
+TextRow text_row(const at::Tensor& tensor) {
   const at::Tensor flat = tensor.contiguous().view(-1);
   return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
 }
@@ -48,8 +48,8 @@ TEST(TextBatches, EveryWindowOncePerEpoch) {
       for (uint64_t i = 0; i < windows; ++i) {
         const Batch batch = batches.batch(epoch * windows + i, 1);
         EXPECT_TRUE((batch.targets - batch.tokens).eq(1).all().item<bool>());
-        for (const int64_t token : row_of(batch.tokens)) ++inputs[token];
-        for (const int64_t token : row_of(batch.targets)) ++asked[token];
+        for (const int64_t token : text_row(batch.tokens)) ++inputs[token];
+        for (const int64_t token : text_row(batch.targets)) ++asked[token];
         order.push_back(batch.tokens[0][0].item<int64_t>() / T);
       }
       // Every token but those after the last window is an input once, and every one but the first a target.
@@ -80,7 +80,7 @@ TEST(TextBatches, BatchesAreAFunctionOfTheirArguments) {
   EXPECT_FALSE(batch.equal(batches.batch(3, 4).tokens));
   EXPECT_TRUE(batches.batch(1, 8).tokens.equal(at::cat({batch, batches.batch(3, 4).tokens})))
       << "the same windows in batches of any size";
-  EXPECT_EQ(row_of(plain.batch(0, 2).tokens), row_of(at::arange(16)));
+  EXPECT_EQ(text_row(plain.batch(0, 2).tokens), text_row(at::arange(16)));
   EXPECT_EQ(plain.window(124), 0u) << "the next epoch";
 }
 
@@ -94,7 +94,7 @@ TEST(TextBatches, RanksShareABatch) {
       const at::Tensor rows = at::arange(rank, 10, ranks);
       const Batch part = batches.batch(3, 10, rank, ranks);
       EXPECT_TRUE(part.tokens.equal(all.index_select(0, rows)));
-      EXPECT_EQ(row_of(part.cu_seqlens.value()).back(), 5 * rows.size(0));
+      EXPECT_EQ(text_row(part.cu_seqlens.value()).back(), 5 * rows.size(0));
     }
   }
 }
@@ -105,13 +105,13 @@ TEST(TextBatches, ResetsAtDocuments) {
   const TextBatches batches(data, {.length = 5, .shuffled = false, .reset_at_documents = true});
   const Batch batch = batches.batch(0, 6);
   constexpr int64_t x = kNothingAsked;
-  EXPECT_EQ(row_of(batch.tokens), row_of(at::arange(30)));
-  EXPECT_EQ(row_of(batch.targets),
+  EXPECT_EQ(text_row(batch.tokens), text_row(at::arange(30)));
+  EXPECT_EQ(text_row(batch.targets),
             (TextRow{1,  2,  x,  x,  5,  6,  7,  8,  9,  x, 11, 12, 13, 14, 15,
                      16, 17, 18, 19, 20, 21, 22, 23, 24, x, 26, 27, 28, 29, 30}));
-  EXPECT_EQ(row_of(batch.cu_seqlens.value()), (TextRow{0, 3, 4, 5, 10, 15, 20, 25, 30}));
+  EXPECT_EQ(text_row(batch.cu_seqlens.value()), (TextRow{0, 3, 4, 5, 10, 15, 20, 25, 30}));
   const TextBatches ignoring(data, {.length = 5, .shuffled = false});
-  EXPECT_EQ(row_of(ignoring.batch(0, 6).targets), row_of(at::arange(1, 31)));
+  EXPECT_EQ(text_row(ignoring.batch(0, 6).targets), text_row(at::arange(1, 31)));
   EXPECT_FALSE(ignoring.batch(0, 6).cu_seqlens.has_value());
 }
 

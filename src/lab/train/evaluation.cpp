@@ -11,7 +11,7 @@
 namespace dp {
 namespace {
 
-Share share_of(const World* world) { return world ? Share{world->rank(), world->size()} : Share{}; }
+Share rank_share(const World* world) { return world ? Share{world->rank(), world->size()} : Share{}; }
 
 // [positions] of int64, added up over all ranks.
 at::Tensor sum_over_ranks(World* world, const at::Tensor& counts) {
@@ -39,7 +39,7 @@ Accuracy evaluate(const LanguageModel& model, const Task& task, int64_t length,
                   const EvaluationOptions& options) {
   const c10::InferenceMode inference;
   at::Tensor right_at, right_until;  // [positions], counts
-  const Share share = share_of(options.world);
+  const Share share = rank_share(options.world);
   const int64_t end = share.end(options.sequences);
   Accuracy accuracy;
   accuracy.sequences = std::max<int64_t>(0, options.sequences);
@@ -116,7 +116,7 @@ std::vector<EvalReport> evaluate_losses(const LanguageModel& model, const Task& 
   for (const int64_t length : lengths) {
     const int64_t sequences =
         std::min(options.sequences, task.num_sequences(options.split, length));
-    const Share share = share_of(options.world);
+    const Share share = rank_share(options.world);
     const int64_t end = share.end(sequences);
     double loss = 0, asked = 0, right = 0;
     for (int64_t done = share.begin(sequences); done < end; done += options.batch_size) {

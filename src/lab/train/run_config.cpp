@@ -50,7 +50,7 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
   if (!json.contains(name) || !json[name].is_string())
     throw InputError(file + ": field 'task.name' is missing, expected the name of a task");
   RunConfig run;
-  run.task = task_of_name(json[name].get<std::string>(), file);
+  run.task = parse_task_name(json[name].get<std::string>(), file);
   if (!json.contains(model))
     throw InputError(file + ": field 'model' is missing, expected the config.json of a model");
   upgrade(json);

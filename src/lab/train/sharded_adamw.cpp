@@ -34,7 +34,7 @@ struct ShardedAdamW::Slot {
   bool used = false;   // it has one, here or, after reduce_gradients(), on any rank
   Accumulator accumulator = {};  // the hook lives as long as this
 
-  at::Tensor part_of(const at::Tensor& flat) const {
+  at::Tensor view_in(const at::Tensor& flat) const {
     return flat.view(-1).slice(0, offset, offset + parameter.numel()).view(parameter.sizes());
   }
 };
@@ -96,7 +96,7 @@ void ShardedAdamW::move_into(Bucket& bucket) {
   bucket.exp_avg = at::zeros({own});
   bucket.exp_avg_sq = at::zeros({own});
   for (const size_t i : bucket.slots) {
-    at::Tensor place = slots_[i].part_of(bucket.values);
+    at::Tensor place = slots_[i].view_in(bucket.values);
     place.copy_(slots_[i].parameter.detach());
     slots_[i].parameter.set_data(place);
   }
@@ -130,7 +130,7 @@ void ShardedAdamW::take_gradient(Slot& slot) {
   if (slot.taken) return;
   const at::NoGradGuard no_grad;
   at::Tensor& gradient = slot.parameter.mutable_grad();
-  at::Tensor place = slot.part_of(buckets_[slot.bucket].gradients);
+  at::Tensor place = slot.view_in(buckets_[slot.bucket].gradients);
   slot.taken = true;
   slot.used = gradient.defined();
   if (slot.used) {
@@ -231,7 +231,7 @@ std::vector<ParameterState> ShardedAdamW::gather_state() {
       world_.gather(own, all).wait();
       if (!first) continue;
       for (const size_t i : bucket.slots) {
-        states[i].*member = slots_[i].part_of(all).clone();
+        states[i].*member = slots_[i].view_in(all).clone();
         states[i].steps = slots_[i].steps;
       }
     }
@@ -251,9 +251,9 @@ void ShardedAdamW::load_state(const std::vector<ParameterState>& state) {
   }
   for (Bucket& bucket : buckets_) {
     const at::Tensor all = at::zeros({world_.size(), bucket.size / world_.size()});
-    for (const size_t i : bucket.slots) slots_[i].part_of(all).copy_(state[i].exp_avg);
+    for (const size_t i : bucket.slots) slots_[i].view_in(all).copy_(state[i].exp_avg);
     bucket.exp_avg.copy_(all[world_.rank()]);
-    for (const size_t i : bucket.slots) slots_[i].part_of(all).copy_(state[i].exp_avg_sq);
+    for (const size_t i : bucket.slots) slots_[i].view_in(all).copy_(state[i].exp_avg_sq);
     bucket.exp_avg_sq.copy_(all[world_.rank()]);
   }
 }

@@ -177,7 +177,7 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
       reader.fail("grid", "without repetitions: two runs would be called " + quote(name));
     SweepRun& run = sweep.runs.emplace_back();
     run.name = name;
-    const TaskOptions task_options = task_of_name(to_text(settings.at("task")), file);
+    const TaskOptions task_options = parse_task_name(to_text(settings.at("task")), file);
     run.task = task_name(task_options);
     settings.erase("task");
     run.options =

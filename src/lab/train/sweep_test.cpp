@@ -86,7 +86,7 @@ TEST(Sweep, NamesAreNoPaths) {
 }
 
 TEST(Sweep, RefusesWrongFieldsByName) {
-  const auto error_of = [](const std::string& text) -> std::string {
+  const auto error_message = [](const std::string& text) -> std::string {
     try {
       parse_sweep(text, "f.json");
     } catch (const InputError& error) {
@@ -94,37 +94,37 @@ TEST(Sweep, RefusesWrongFieldsByName) {
     }
     return "no error";
   };
-  EXPECT_EQ(error_of(R"({"grid": {"group": "S3"}})"),
+  EXPECT_EQ(error_message(R"({"grid": {"group": "S3"}})"),
             "f.json: field 'grid.group' must be a list of values");
-  EXPECT_EQ(error_of(R"({"grid": {"group": []}})"),
+  EXPECT_EQ(error_message(R"({"grid": {"group": []}})"),
             "f.json: field 'grid.group' must be a list of values");
-  EXPECT_EQ(error_of(R"({"base": {"lr": null}})"),
+  EXPECT_EQ(error_message(R"({"base": {"lr": null}})"),
             "f.json: field 'base.lr' must be a text, a number, a list of numbers, true or false");
-  EXPECT_EQ(error_of(R"({"grid": {"row": [{"lr": {}}]}})"),
+  EXPECT_EQ(error_message(R"({"grid": {"row": [{"lr": {}}]}})"),
             "f.json: field 'grid.row.lr' must be a text, a number, a list of numbers, true or false");
-  EXPECT_EQ(error_of(R"({"base": {"lr": [1]}})"),
+  EXPECT_EQ(error_message(R"({"base": {"lr": [1]}})"),
             "f.json, run 'run': option 'lr' is '[1]', expected a number above 0");
-  EXPECT_EQ(error_of(R"({"grid": {"seed": [0, -1]}})"),
+  EXPECT_EQ(error_message(R"({"grid": {"seed": [0, -1]}})"),
             "f.json, run 'seed=-1': option 'seed' is -1, expected an integer from 0 to "
             "9007199254740992");
-  EXPECT_EQ(error_of(R"({"base": {"num-housholder": 2}})"),
+  EXPECT_EQ(error_message(R"({"base": {"num-housholder": 2}})"),
             "f.json, run 'run': 'num-housholder' is not an option of dp train word-problem; did you "
             "mean 'num-householder'?");
-  EXPECT_EQ(error_of(R"({"grid": {"row": [{"model": "mamba", "num-householder": 2}]}})"),
+  EXPECT_EQ(error_message(R"({"grid": {"row": [{"model": "mamba", "num-householder": 2}]}})"),
             "f.json, run 'model=mamba,num-householder=2': num-householder means nothing to the "
             "model mamba, expected it only with deltaproduct or rwkv7");
-  EXPECT_EQ(error_of(R"({"grid": {"seed": [1, 1]}})"),
+  EXPECT_EQ(error_message(R"({"grid": {"seed": [1, 1]}})"),
             "f.json: field 'grid' must be without repetitions: two runs would be called 'seed=1'");
-  EXPECT_EQ(error_of(R"({"grid": {"task": ["parity", "arithmetic"]}})"),
+  EXPECT_EQ(error_message(R"({"grid": {"task": ["parity", "arithmetic"]}})"),
             "f.json: task is 'arithmetic', expected one of 'word-problem', 'parity', 'mod-arith', "
             "'mod-arith-brackets', 'text'");
-  EXPECT_EQ(error_of(R"({"gird": {}})"),
+  EXPECT_EQ(error_message(R"({"gird": {}})"),
             "f.json: field 'gird' must be task, base, grid, overrides, evaluate, jobs or "
             "comment: there is no other field");
-  EXPECT_EQ(error_of(R"({"evaluate": {"lengths": "all"}})"),
+  EXPECT_EQ(error_message(R"({"evaluate": {"lengths": "all"}})"),
             "f.json: field 'evaluate' must be an object with lengths (a list of integers), "
             "sequences, rank-every and boundaries (integers)");
-  EXPECT_EQ(error_of(R"({"jobs": -1})"), "f.json: field 'jobs' must be an integer from 0 on");
+  EXPECT_EQ(error_message(R"({"jobs": -1})"), "f.json: field 'jobs' must be an integer from 0 on");
 }
 
 }  // namespace

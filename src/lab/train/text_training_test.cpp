@@ -47,7 +47,7 @@ class TextTraining : public ::testing::Test {
     return run;
   }
 
-  static Trainer trainer_of(const RunConfig& run) {
+  static Trainer make_trainer(const RunConfig& run) {
     return Trainer(run.model, make_task(run), run.training);
   }
 
@@ -56,7 +56,7 @@ class TextTraining : public ::testing::Test {
 
 TEST_F(TextTraining, ResetsKnowNothingOfOtherDocuments) {
   const at::NoGradGuard no_grad;
-  const Trainer trainer = trainer_of(text_run(true));
+  const Trainer trainer = make_trainer(text_run(true));
   const LanguageModel& model = trainer.model();
   const Batch batch = trainer.task().batch(Split::kTrain, 0, 0, 10, kLength);
   ASSERT_TRUE(batch.cu_seqlens.has_value());
@@ -79,7 +79,7 @@ TEST_F(TextTraining, ResetsKnowNothingOfOtherDocuments) {
 }
 
 TEST_F(TextTraining, PartsHaveTheSequencesOfTheWhole) {
-  const Trainer trainer = trainer_of(text_run(true));
+  const Trainer trainer = make_trainer(text_run(true));
   const Batch batch = trainer.task().batch(Split::kTrain, 0, 0, 10, kLength);
   const Batch part = batch.rows(3, 7);
   EXPECT_TRUE(at::equal(part.tokens, batch.tokens.slice(0, 3, 7)));
@@ -90,9 +90,9 @@ TEST_F(TextTraining, PartsHaveTheSequencesOfTheWhole) {
   EXPECT_TRUE(at::equal(*part.cu_seqlens + 3 * kLength, inside));
   for (const bool reset : {false, true}) {
     RunConfig run = text_run(reset);
-    Trainer whole = trainer_of(run);
+    Trainer whole = make_trainer(run);
     run.training.accumulation = 3;
-    Trainer parts = trainer_of(run);
+    Trainer parts = make_trainer(run);
     for (int i = 0; i < 3; ++i) {
       const StepReport a = whole.step(), b = parts.step();
       EXPECT_NEAR(a.loss, b.loss, 1e-5);
@@ -105,9 +105,9 @@ TEST_F(TextTraining, PartsHaveTheSequencesOfTheWhole) {
 TEST_F(TextTraining, RecomputingChangesNoBit) {
   for (const bool reset : {false, true}) {
     RunConfig run = text_run(reset);
-    Trainer kept = trainer_of(run);
+    Trainer kept = make_trainer(run);
     run.training.recompute = true;
-    Trainer again = trainer_of(run);
+    Trainer again = make_trainer(run);
     for (int i = 0; i < 5; ++i) EXPECT_EQ(kept.step().loss, again.step().loss);
     const auto a = kept.model().named_values(), b = again.model().named_values();
     for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i].second, b[i].second));
@@ -115,7 +115,7 @@ TEST_F(TextTraining, RecomputingChangesNoBit) {
 }
 
 TEST_F(TextTraining, LearnsAndMeasuresAllOfTheValidationText) {
-  Trainer trainer = trainer_of(text_run(false));
+  Trainer trainer = make_trainer(text_run(false));
   const auto measure = [&](int64_t batch_size) {
     return evaluate_losses(
         trainer.model(), trainer.task(), {kLength},

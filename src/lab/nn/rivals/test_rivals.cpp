@@ -11,7 +11,7 @@ at::Tensor times(const at::Tensor& x, const at::Tensor& weight) {
   return at::matmul(x, weight.t());
 }
 
-at::Tensor silu_of(const at::Tensor& x) { return x * at::sigmoid(x); }
+at::Tensor silu_reference(const at::Tensor& x) { return x * at::sigmoid(x); }
 
 // Causal, one filter per channel: x [B,T,C], weight [C,1,W]
 at::Tensor convolved(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
@@ -20,17 +20,17 @@ at::Tensor convolved(const at::Tensor& x, const at::Tensor& weight, const at::Te
   at::Tensor y = at::zeros_like(x);
   for (int64_t w = 0; w < W; ++w)
     y = y + padded.slice(1, w, w + x.size(1)) * weight.select(1, 0).select(1, w);
-  return silu_of(bias.defined() ? y + bias : y);
+  return silu_reference(bias.defined() ? y + bias : y);
 }
 
 // [B,T,H,width] of a projection, convolved if there is a convolution.
-at::Tensor heads_of(const WeightOf& weight, const std::string& letter, const at::Tensor& x,
+at::Tensor project_heads(const WeightOf& weight, const std::string& letter, const at::Tensor& x,
                     int64_t heads, bool silu_anyway) {
   at::Tensor y = times(x, weight(letter + "_proj.weight"));
   if (const at::Tensor conv = weight(letter + "_conv1d.weight"); conv.defined())
     y = convolved(y, conv, weight(letter + "_conv1d.bias"));
   else if (silu_anyway)
-    y = silu_of(y);
+    y = silu_reference(y);
   return y.view({x.size(0), x.size(1), heads, y.size(2) / heads});
 }
 
@@ -42,7 +42,7 @@ at::Tensor normed(const at::Tensor& o, const at::Tensor& weight, double eps) {
 at::Tensor read_out(const ModelConfig& c, const WeightOf& weight, const at::Tensor& o,
                     const at::Tensor& x) {
   at::Tensor y = normed(o, weight("o_norm.weight"), c.norm_eps).flatten(2);
-  if (c.use_output_gate) y = y * silu_of(times(x, weight("g_proj.weight")));
+  if (c.use_output_gate) y = y * silu_reference(times(x, weight("g_proj.weight")));
   return times(y, weight("o_proj.weight"));
 }
 
@@ -57,9 +57,9 @@ at::Tensor transformer(const ModelConfig& c, const WeightOf& weight, const at::T
         at::complex(heads.narrow(-1, 0, K / 2), heads.narrow(-1, K / 2, K / 2)) * turn;
     return at::cat({at::real(z), at::imag(z)}, -1).to(x.scalar_type());
   };
-  const at::Tensor q = turned(heads_of(weight, "q", x, H, false)),
-                   k = turned(heads_of(weight, "k", x, H, false)),
-                   v = heads_of(weight, "v", x, H, false);
+  const at::Tensor q = turned(project_heads(weight, "q", x, H, false)),
+                   k = turned(project_heads(weight, "k", x, H, false)),
+                   v = project_heads(weight, "v", x, H, false);
   std::vector<at::Tensor> o;
   for (int64_t t = 0; t < T; ++t) {
     const at::Tensor scores = (q.slice(1, t, t + 1) * k.slice(1, 0, t + 1)).sum(-1, true) /
@@ -77,8 +77,8 @@ at::Tensor past(const at::Tensor& x) {
 
 at::Tensor gla(const ModelConfig& c, const WeightOf& weight, const at::Tensor& x) {
   const int64_t H = c.num_heads;
-  const at::Tensor q = heads_of(weight, "q", x, H, false), k = heads_of(weight, "k", x, H, false),
-                   v = heads_of(weight, "v", x, H, false);
+  const at::Tensor q = project_heads(weight, "q", x, H, false), k = project_heads(weight, "k", x, H, false),
+                   v = project_heads(weight, "v", x, H, false);
   const at::Tensor logits =
       times(times(x, weight("gk_proj.0.weight")), weight("gk_proj.1.weight")) +
       weight("gk_proj.1.bias");
@@ -93,8 +93,8 @@ at::Tensor gla(const ModelConfig& c, const WeightOf& weight, const at::Tensor& x
 
 at::Tensor mlstm(const ModelConfig& c, const WeightOf& weight, const at::Tensor& x) {
   const int64_t H = c.num_heads;
-  const at::Tensor q = heads_of(weight, "q", x, H, false), k = heads_of(weight, "k", x, H, false),
-                   v = heads_of(weight, "v", x, H, false);
+  const at::Tensor q = project_heads(weight, "q", x, H, false), k = project_heads(weight, "k", x, H, false),
+                   v = project_heads(weight, "v", x, H, false);
   const at::Tensor log_i = times(x, weight("igate.weight")) + weight("igate.bias");
   const at::Tensor log_f =
       at::log(at::sigmoid(times(x, weight("fgate.weight")) + weight("fgate.bias"))).cumsum(1);
@@ -142,7 +142,7 @@ at::Tensor mamba(const ModelConfig& c, const WeightOf& weight, const at::Tensor&
   const std::vector<at::Tensor> halves = times(x, weight("in_proj.weight")).chunk(2, -1);
   const at::Tensor conv = weight("conv1d.weight");
   const at::Tensor u =
-      conv.defined() ? convolved(halves[0], conv, weight("conv1d.bias")) : silu_of(halves[0]);
+      conv.defined() ? convolved(halves[0], conv, weight("conv1d.bias")) : silu_reference(halves[0]);
   const std::vector<at::Tensor> parts =
       times(u, weight("x_proj.weight")).split_with_sizes({R, N, N}, -1);
   const at::Tensor dt = at::log1p(
@@ -158,7 +158,7 @@ at::Tensor mamba(const ModelConfig& c, const WeightOf& weight, const at::Tensor&
             (s < t ? a.slice(1, s + 1, t + 1).prod(1) : at::ones_like(sum)) * written.select(1, s);
     y.push_back((sum * parts[2].select(1, t).unsqueeze(1)).sum(-1));
   }
-  return times((at::stack(y, 1) + weight("D") * u) * silu_of(halves[1]), weight("out_proj.weight"));
+  return times((at::stack(y, 1) + weight("D") * u) * silu_reference(halves[1]), weight("out_proj.weight"));
 }
 
 at::Tensor rwkv7(const ModelConfig& c, const WeightOf& weight, const at::Tensor& x) {
@@ -167,9 +167,9 @@ at::Tensor rwkv7(const ModelConfig& c, const WeightOf& weight, const at::Tensor&
   const auto unit = [](const at::Tensor& y) {
     return y * at::rsqrt(y.square().sum(-1, true) + 1e-6);
   };
-  const at::Tensor q = unit(heads_of(weight, "q", x, H, true)),
-                   k = unit(heads_of(weight, "k", x, N * H, true)).view({B, T, N, H, K}),
-                   v = heads_of(weight, "v", x, N * H, true).view({B, T, N, H, V});
+  const at::Tensor q = unit(project_heads(weight, "q", x, H, true)),
+                   k = unit(project_heads(weight, "k", x, N * H, true)).view({B, T, N, H, K}),
+                   v = project_heads(weight, "v", x, N * H, true).view({B, T, N, H, V});
   const auto gate = [&](const std::string& name) {
     const at::Tensor logits =
         times(times(x, weight(name + ".0.weight")), weight(name + ".1.weight"));
