@@ -55,6 +55,7 @@ cmake --build "$work/build"
 "${emulator[@]}" "$work/build/use_tokenizer"
 if [[ -e $work/build/use_ops ]]; then
   "$work/build/use_ops"
+  "$work/build/use_train"
   [[ $tokens == "$("$work/prefix/bin/dp" generate "$model" --ids "1 5 7" --max-tokens 10)" ]]
   "$work/prefix/bin/dp" generate "$model" --state "$work/state" --max-tokens 1
   (cd / && "$work/prefix/bin/dp" info 340m_n1 >/dev/null)
