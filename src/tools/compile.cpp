@@ -252,7 +252,7 @@ Run add_compile(CLI::App& app) {
       ->capture_default_str();
   return [arguments, chosen] {
     arguments->options.max_memory = arguments->max_memory * 1e9;
-    if (arguments->model == "rwkv7") arguments->options.architecture = theory::Architecture::kRwkv7;
+    if (arguments->model == "rwkv7") arguments->options.architecture = Architecture::kRwkv7;
     return write((*chosen)(*arguments), *arguments);
   };
 }

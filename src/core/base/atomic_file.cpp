@@ -98,7 +98,7 @@ fs::path make_unfinished_directory(const fs::path& target) {
   std::string name =
       (target.has_filename() ? target : target.parent_path()).string() + ".unfinished-XXXXXX";
   std::error_code ignored;
-  fs::create_directories(directory_of(name), ignored);
+  fs::create_directories(parent_directory(name), ignored);
   if (mkdtemp(name.data()) == nullptr) throw_not_writable(target, errno);
   chmod(name.c_str(), default_mode(0777));
   return name;

@@ -142,14 +142,13 @@ ModelConfig checked_config(const fs::path& from, const ConvertOptions& options) 
   if (is_supported(config)) {
     config = Model::open(from)->config();  // which checks all of it
   } else if (options.dtype && is_quantised_dtype(*options.dtype)) {
-    throw InputError(from.string() + ": model_type is " + quote(config.model_type) +
+    throw InputError(from.string() + ": model_type is " + quote(model_type(config.architecture)) +
                      ", expected gated_deltaproduct, delta_net or gated_deltanet: only those run in " +
                      *options.dtype);
   }
-  if (options.legacy_layout && config.model_type != "gated_deltaproduct" &&
-      config.model_type != "gated_delta_product")
+  if (options.legacy_layout && config.architecture != Architecture::kDeltaProduct)
     throw InputError("the older layout exists for gated_deltaproduct only, this model is " +
-                     quote(config.model_type));
+                     quote(model_type(config.architecture)));
   config.dtype = options.dtype.value_or(config.dtype);
   config.legacy_layout = options.legacy_layout;
   return config;

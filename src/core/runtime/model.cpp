@@ -29,7 +29,7 @@ void check_state_size(const ModelConfig& c, const std::string& origin) {
 
 std::unique_ptr<TokenMixer> make_mixer(const ModelConfig& config, const std::string& prefix,
                                        WeightReader& weights) {
-  if (config.model_type == "rwkv7_product")
+  if (config.architecture == Architecture::kRwkv7)
     return std::make_unique<Rwkv7Mixer>(config, prefix + "attn.", weights);
   return std::make_unique<DeltaProductMixer>(config, prefix + "attn.", weights);
 }

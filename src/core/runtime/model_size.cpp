@@ -88,7 +88,7 @@ ModelSize runtime::model_size(const ModelConfig& c) {
   for (const ParameterShape& parameter : parameter_shapes(c))
     size.add_parameter(parameter.name, parameter.count(), parameter.shape.size());
   if (c.tie_word_embeddings) size.flops_per_token += 2 * size.embeddings;
-  const int64_t per_factor = c.model_type == "rwkv7_product" ? 7 : 4;
+  const int64_t per_factor = c.architecture == Architecture::kRwkv7 ? 7 : 4;
   size.flops_per_token +=
       c.num_hidden_layers * (per_factor * c.num_householder + 2) * c.head_dim * c.output_width();
   const int64_t taps =
@@ -109,7 +109,7 @@ ModelConfig match_size(ModelConfig base, int64_t parameters, MatchBy by,
                        const SizeFunction& model_size) {
   const auto target = static_cast<double>(parameters);
   check_model_config(base, "base configuration");
-  if (base.model_type == "mamba" && by != MatchBy::kMlp)
+  if (base.architecture == Architecture::kMamba && by != MatchBy::kMlp)
     throw InputError("mamba has no heads, expected --by mlp");
   const Matcher matcher(model_size, target);
   ModelConfig config;

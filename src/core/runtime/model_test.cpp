@@ -223,7 +223,7 @@ TEST_F(ModelFiles, RefusesWhatIsTruncatedOrHostile) {
   ModelConfig huge = config;
   huge.head_dim = 1 << 20;
   std::ofstream(path_ / "config.json") << to_json(huge);
-  EXPECT_NE(error_of(path_), "no error");
+  EXPECT_NE(error_message(path_), "no error");
   // More factors than there are tensors, in either layout.
   for (const bool legacy : {false, true}) {
     ModelConfig many = config;

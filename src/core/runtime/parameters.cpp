@@ -18,9 +18,9 @@ class List {
     add(prefix + "q_proj.weight", {c.query_width(), D});
     add(prefix + "k_proj.weight", {c.key_width(), D});
     add(prefix + "v_proj.weight", {c.value_width(), D});
-    if (c.model_type == "rwkv7_product") {
-      add(prefix + "a_proj.0.weight", {c.gate_low_rank_dim, D});
-      add(prefix + "a_proj.1.weight", {c.key_width(), c.gate_low_rank_dim});
+    if (c.architecture == Architecture::kRwkv7) {
+      add(prefix + "a_proj.0.weight", {c.rwkv7.gate_low_rank_dim, D});
+      add(prefix + "a_proj.1.weight", {c.key_width(), c.rwkv7.gate_low_rank_dim});
       add(prefix + "a_proj.bias", {c.num_householder, heads, c.head_dim});
     } else {
       add(prefix + "b_proj.weight", {c.num_householder * heads, D});

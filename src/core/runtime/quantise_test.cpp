@@ -24,7 +24,7 @@ std::vector<float> normal_weights(size_t count, unsigned seed = 1) {
 }
 
 // Root of the mean squared error over that of the weights.
-double error_message(const std::vector<float>& weights, size_t rows, size_t columns,
+double relative_error(const std::vector<float>& weights, size_t rows, size_t columns,
                 WeightFormat format) {
   SerialExecutor serial;
   const QuantisedMatrix quantised = quantise(weights, rows, columns, format, serial);
@@ -41,18 +41,18 @@ double error_message(const std::vector<float>& weights, size_t rows, size_t colu
 
 TEST(Quantise, ErrorsAreThoseOfTheFormats) {
   const std::vector<float> weights = normal_weights(200 * 320);
-  EXPECT_LT(error_message(weights, 200, 320, WeightFormat::kInt8), 0.0055);
-  EXPECT_LT(error_message(weights, 200, 320, WeightFormat::kInt4), 0.075);
+  EXPECT_LT(relative_error(weights, 200, 320, WeightFormat::kInt8), 0.0055);
+  EXPECT_LT(relative_error(weights, 200, 320, WeightFormat::kInt4), 0.075);
   for (const size_t columns : {1, 31, 33, 50})  // groups that are not whole
     for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4})
-      EXPECT_LT(error_message(normal_weights(64 * columns), 64, columns, format), 0.09) << columns;
+      EXPECT_LT(relative_error(normal_weights(64 * columns), 64, columns, format), 0.09) << columns;
 }
 
 TEST(Quantise, SimpleFractionsAndZerosStayExact) {
   std::vector<float> weights = {0, 1, -1, 0.5f, -0.25f, 0.125f, 0, 0};
   weights.resize(96);  // and a group of zeros
   for (size_t i = 40; i < 50; ++i) weights[i] = static_cast<float>(i) - 45;
-  EXPECT_EQ(error_message(weights, 1, 96, WeightFormat::kInt8), 0);
+  EXPECT_EQ(relative_error(weights, 1, 96, WeightFormat::kInt8), 0);
   SerialExecutor serial;
   const QuantisedMatrix int4 = quantise(weights, 1, 96, WeightFormat::kInt4, serial);
   for (size_t i = 0; i < 96; ++i) {
@@ -160,7 +160,7 @@ TEST_F(QuantisedModels, RefusesWhatIsQuantisedOrNotFinite) {
   Arrays arrays = random_arrays(config);
   write_model(folder_ / "from", config, arrays);
   convert_checkpoint(folder_ / "from", folder_ / "to", {"int8"}, serial_);
-  EXPECT_NE(error_of(folder_ / "to").find("is quantised already"), std::string::npos);
+  EXPECT_NE(error_message(folder_ / "to").find("is quantised already"), std::string::npos);
   const std::string name = "model.layers.0.mlp.up_proj.weight";
   arrays[name].values[5] = INFINITY;
   write_model(folder_ / "from", config, arrays);

@@ -13,10 +13,10 @@ Rwkv7Mixer::Rwkv7Mixer(const ModelConfig& config, const std::string& prefix, Wei
       H_(static_cast<size_t>(config.num_heads)),
       K_(static_cast<size_t>(config.head_dim)),
       V_(static_cast<size_t>(config.value_head_dim())),
-      rank_(static_cast<size_t>(config.gate_low_rank_dim)),
+      rank_(static_cast<size_t>(config.rwkv7.gate_low_rank_dim)),
       eps_(config.norm_eps),
       c_(config.allow_neg_eigval ? 2.0f : 1.0f) {
-  const int64_t D = config.hidden_size, R = config.gate_low_rank_dim;
+  const int64_t D = config.hidden_size, R = config.rwkv7.gate_low_rank_dim;
   q_proj_ = weights.matrix(prefix + "q_proj.weight", config.query_width(), D);
   k_proj_ = weights.matrix(prefix + "k_proj.weight", config.key_width(), D);
   v_proj_ = weights.matrix(prefix + "v_proj.weight", config.value_width(), D);

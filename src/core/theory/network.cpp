@@ -215,8 +215,8 @@ void Network::Writer::size(int64_t bos, int64_t num_householder) {
   config_.eos_token_ids = {};
   if (rwkv7()) {
     if (gate) throw std::invalid_argument("Network: RWKV-7 cannot reset");
-    config_.model_type = "rwkv7_product";
-    config_.gate_low_rank_dim = config_.hidden_size;
+    config_.architecture = Architecture::kRwkv7;
+    config_.rwkv7.gate_low_rank_dim = config_.hidden_size;
   }
   constants_ =
       constants_for(static_cast<int64_t>(kNormed * kNormed) * config_.hidden_size - 1 - groups);

@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "io/model_config.h"
 #include "theory/weights.h"
 
 namespace dp::theory {
@@ -41,8 +42,6 @@ using Terms = std::vector<std::pair<int64_t, double>>;
 
 /// Slots hold what heads read, divided by this.
 inline constexpr double kSlotScale = 4096;
-
-enum class Architecture { kDeltaProduct, kRwkv7 };
 
 /// How much of a state a head reports: its direction, brought to length 1 by the output norm, or the vector
 /// itself. The latter takes values so small that norm_eps outweighs them.

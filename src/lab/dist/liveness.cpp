@@ -26,8 +26,6 @@ std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
 
 std::string calls_key(int rank) { return "calls/" + std::to_string(rank); }
 
-std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
-
 // gloo's words, in ours.
 std::string failure_cause(const std::string& error, milliseconds timeout) {
   const auto says = [&](const char* words) { return error.find(words) != std::string::npos; };

@@ -24,6 +24,9 @@ void use_plain_sockets(Options& options) {
 c10::intrusive_ptr<c10d::Store> connect(const Ranks& ranks, bool server,
                                         std::chrono::milliseconds timeout);
 
+/// A value as the store takes it.
+inline std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
 /// From a failed collective to the end of this rank: the most that finding out who is gone, and saying it, takes.
 inline constexpr std::chrono::milliseconds kVerdictTime{7000};
 

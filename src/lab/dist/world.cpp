@@ -44,8 +44,6 @@ std::string own_address(const Ranks& ranks) {
   return address;
 }
 
-std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
-
 }  // namespace
 
 struct World::State {

@@ -24,7 +24,7 @@ double error(const at::Tensor& got, const at::Tensor& want) {
 using Weights = std::map<std::string, at::Tensor>;
 
 /// How much result(weights), in float64, changes when weights do by float32's precision: where a head reads next to nothing
-/// its norm magnifies rounding. error_message(got, want) compares two results.
+/// its norm magnifies rounding. measure_error(got, want) compares two results.
 template <class Result, class Error>
 double sensitivity(const LanguageModel& model, const Result& result, const Error& measure_error) {
   const Weights weights = named_weights(model);
@@ -35,7 +35,7 @@ double sensitivity(const LanguageModel& model, const Result& result, const Error
     Weights moved;
     for (const auto& [name, value] : weights)
       moved[name] = value * (1 + 1.2e-7 * at::randn(value.sizes(), random, at::kDouble));
-    most = std::max(most, error_message(result(moved), want));
+    most = std::max(most, measure_error(result(moved), want));
   }
   return most;
 }

@@ -84,7 +84,7 @@ TEST(ModelSize, IsTheSameInTheRuntime) {
     ModelConfig config;
     config.vocab_size = 50, config.hidden_size = 24, config.num_hidden_layers = 2;
     config.num_heads = 2, config.head_dim = 6, config.num_householder = 1 + options % 2;
-    config.model_type = options == 0 ? "delta_net" : "gated_deltaproduct";
+    config.architecture = options == 0 ? Architecture::kDeltaNet : Architecture::kDeltaProduct;
     config.use_forget_gate = options & 2, config.use_output_gate = options & 4;
     config.use_short_conv = options & 8, config.conv_bias = options & 16;
     config.tie_word_embeddings = options & 32;

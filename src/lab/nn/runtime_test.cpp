@@ -59,20 +59,20 @@ TEST(Runtime, EqualsNnForProductsOfRwkv7Transitions) {
   for (const int64_t factors : {1, 3})
     for (const bool negative : {false, true}) {
       ModelConfig config;
-      config.model_type = "rwkv7_product";
+      config.architecture = Architecture::kRwkv7;
       config.vocab_size = 19, config.hidden_size = 20, config.num_hidden_layers = 2;
       config.num_heads = 2, config.head_dim = 6, config.expand_v = 1.5, config.intermediate_size = 24;
       config.num_householder = factors, config.allow_neg_eigval = negative;
       config.use_short_conv = config.use_output_gate = config.use_forget_gate = false;
-      config.gate_low_rank_dim = 3;
+      config.rwkv7.gate_low_rank_dim = 3;
       SCOPED_TRACE(describe(config));
       ASSERT_TRUE(runtime::is_supported(config));
       const LanguageModel model = random_model(config);
       const at::Tensor ids = random_ids(config, 1, 23);
       const at::Tensor want = model.logits(model.features(ids)).squeeze(0);
-      runtime::Runner runner(runtime::Model::from_arrays(config, arrays_of(model)), serial);
+      runtime::Runner runner(runtime::Model::from_arrays(config, model_arrays(model)), serial);
       for (const size_t block : {1, 6, 23})
-        EXPECT_LT((logits_of(runner, ids, block) - want).abs().max().item<double>(), kTolerance);
+        EXPECT_LT((runtime_logits(runner, ids, block) - want).abs().max().item<double>(), kTolerance);
     }
 }
 

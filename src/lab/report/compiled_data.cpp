@@ -152,7 +152,7 @@ ordered_json compiled_data(const CompiledModel& compiled) {
                        {"walk", walk_data(walk)}};
   // RWKV-7's transitions are not products of Householder matrices.
   if (problem.kind == Problem::Kind::kGroup &&
-      compiled.model.config().model_type != "rwkv7_product") {
+      compiled.model.config().architecture != Architecture::kRwkv7) {
     const FiniteGroup group = FiniteGroup::parse(problem.group);
     data["maps"] = maps_data(applied_maps(compiled.model, problem, group, walk.word), group);
   }

@@ -188,7 +188,7 @@ TEST(Rwkv7, GroupsAndLanguages) {
   models.push_back(compile("D6", 2));
   models.push_back(compile("S5", 4, {"(1 2)", "(1 2 3 4 5)"}));
   for (const Compiled& model : models) {
-    EXPECT_EQ(model.weights().config.model_type, "rwkv7_product");
+    EXPECT_EQ(model.weights().config.architecture, Architecture::kRwkv7);
     expect_exact(model);
   }
   for (const Language& language : example_languages())
