@@ -752,6 +752,27 @@ class Limits(Case):
 
 
 class Signals(Case):
+    def test_ends_while_large_bodies_are_parsed(self):
+        server = self.serve()
+        body = b'{"prompt": "a", "x": [' + b"{}," * 300000 + b"{}]}"
+        clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(24)]
+        for client in clients:
+            self.addCleanup(client.close)
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(20), 0)  # of the 30 s that requests may take to finish
+
+    def test_a_model_file_that_becomes_shorter(self):
+        model = FOLDER / "shorter"
+        shutil.copytree(MODEL, model)
+        server = self.serve(model=model)
+        os.truncate(model / "model.safetensors", 2000)
+        with self.assertRaises((http.client.HTTPException, ConnectionError)):
+            server.complete(prompt="hello", max_tokens=4)
+        self.assertEqual(server.process.wait(20), 1)
+        self.assertIn("has become shorter", server.process.stderr.read())
+
     def test_drains(self):
         server = self.serve("--max-tokens", 10 ** 6)
         # An answer of more bytes than fit between server and reader: it is not over before it is read.

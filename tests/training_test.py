@@ -22,6 +22,19 @@ def command(out, *more):
     return [DP, "train", "word-problem", *map(str, SETTINGS), "--out", str(out), *more]
 
 
+class Refusals(unittest.TestCase):
+    def test_values_that_no_option_takes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            for option, value in (("--lr", "nan"), ("--clip", "nan"), ("--curriculum-loss", "nan"), ("--stop-at", "nan"), ("--min-lr", "nan"),
+                                  ("--init-std", "nan"), ("--mlp", "-5"), ("--seed", "-1")):
+                with self.subTest(option=option):
+                    result = subprocess.run([DP, "train", "word-problem", "--out", out, option, value], capture_output=True, text=True, timeout=60)
+                    self.assertEqual((result.returncode, result.stderr.count("\n")), (2, 1), result)
+                    self.assertIn(f"{option} is {value}", result.stderr)
+                    self.assertFalse(out.exists())
+
+
 class Training(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp())

@@ -47,6 +47,10 @@ class Known(unittest.TestCase):
         for option in ("--temperature", "--top-p", "--repetition-penalty"):
             self.refused("generate", MODEL, "--ids", "1", f"{option}=nan", says=option)
 
+    def test_more_threads_than_work(self):
+        result = run("generate", MODEL, "--ids", "1", "--max-tokens", 3, "--threads", 1024)
+        self.assertEqual((result.returncode, len(result.stdout.split())), (0, 3), result)
+
     def test_a_directory_of_somebody_else(self):
         other = FOLDER / "model.unfinished"
         other.mkdir()
