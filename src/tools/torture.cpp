@@ -130,7 +130,7 @@ class Killer {
       const bool behind = steps_done(run_) >= due_;
       while (!early_ && !behind && !ended_ && steps_done(run_) < due_)
         std::this_thread::sleep_for(milliseconds(1));
-      std::this_thread::sleep_for(behind ? 40 * delay_ : delay_);
+      std::this_thread::sleep_for(behind ? std::min(40 * delay_, milliseconds(320)) : delay_);
       if (ended_) return;
       for (size_t i = 0; i < ranks.size(); ++i)
         if (victim_ == i || victim_ == ranks.size()) kill(ranks[i], SIGKILL);
