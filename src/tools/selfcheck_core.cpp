@@ -165,12 +165,12 @@ class RuntimeCheck {
     std::vector<Floats> residuals;
     const std::span<const float> features = runner_.features(segments, &residuals);
     constexpr const char* kMethod = "whole sequences in the runtime";
-    compare("logits", logits(features), kLogitTolerance, kMethod);
+    compare("logits", logits(features), golden::kLogitTolerance, kMethod);
     if (residuals.empty()) return;
     // The reference lists the last block's output after the norm.
     residuals.back().assign(features.begin(), features.end());
     for (size_t i = 0; i < residuals.size(); ++i)
-      compare("hidden." + std::to_string(i), residuals[i], kLogitTolerance, kMethod);
+      compare("hidden." + std::to_string(i), residuals[i], golden::kLogitTolerance, kMethod);
   }
 
   // The prompt in blocks of so many tokens: logits of every token, state after the last.
@@ -182,14 +182,14 @@ class RuntimeCheck {
       const Floats part = logits(runner_.features({some, &state}));
       all.insert(all.end(), part.begin(), part.end());
     }
-    compare("prompt_logits", all, kLogitTolerance, method);
+    compare("prompt_logits", all, golden::kLogitTolerance, method);
     for (const runtime::StatePart& part : runner_.model().blocks()[0].mixer->state_parts()) {
       const auto values = std::span(state.layers[0]).subspan(part.offset, part.size);
       const std::string name = part.name == "recurrent" ? "state0" : "conv0_" + part.name.substr(5);
       if (part.name == "recurrent")
-        compare(name, values, kStateTolerance, method);
+        compare(name, values, golden::kStateTolerance, method);
       else if (expected_.find(name))
-        compare(name, transposed(values, static_cast<size_t>(part.shape[0])), kLogitTolerance, method);
+        compare(name, transposed(values, static_cast<size_t>(part.shape[0])), golden::kLogitTolerance, method);
     }
   }
 
@@ -237,7 +237,7 @@ Deviation check_kernels(const fs::path& file) {
   Deviation worst;
   for (const auto& [name, got] : compute(fixture))
     worst = std::max(worst, {relative_error(got, fixture.arrays.at(name)),
-                             operator_tolerance(fixture.arrays.contains("g"), true),
+                             golden::operator_tolerance(fixture.arrays.contains("g"), true),
                              "the kernels", name, true});
   return worst;
 }

@@ -1,5 +1,6 @@
 // What the lab does for commands of dp (lab.h).
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 
 #include "base/error.h"
 #include "nn/golden.h"
@@ -13,20 +14,23 @@
 namespace dp::cli {
 namespace {
 
-Deviation worst_of(const golden::CheckResult& result) {
-  if (!result.problem.empty()) throw InputError(result.problem);
-  const golden::Deviation& worst = result.worst;
-  return {worst.error, worst.tolerance, worst.method, worst.tensor, worst.relative};
+// What libtorch throws for a fixture, in the words of this program.
+Deviation checked(const std::filesystem::path& path, Deviation (*check)(const std::filesystem::path&)) {
+  try {
+    return check(path);
+  } catch (const c10::Error& error) {
+    throw InputError(path.string() + ": " + error.what_without_backtrace());
+  }
 }
 
 }  // namespace
 
 std::optional<Deviation> check_operator(const std::filesystem::path& file) {
-  return worst_of(golden::check_operator_file(file));
+  return checked(file, golden::check_operator_file);
 }
 
 std::optional<Deviation> check_nn(const std::filesystem::path& directory) {
-  return worst_of(golden::check_model_directory(directory));
+  return checked(directory, golden::check_model_directory);
 }
 
 bool is_lab() { return true; }

@@ -16,7 +16,6 @@ namespace dp::golden {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr double kLogitTolerance = 1e-4, kStateTolerance = 2e-5;  // absolute
 constexpr const char *kWhole = "whole sequences", *kBlocks = "blocks of tokens",
                      *kSteps = "one token at a time";
 
@@ -109,11 +108,9 @@ class ModelCheck {
 
 }  // namespace
 
-CheckResult check_model_directory(const fs::path& path) {
-  return run_check(path, [&] {
-    const c10::InferenceMode inference;
-    return ModelCheck(path).run();
-  });
+Deviation check_model_directory(const fs::path& path) {
+  const c10::InferenceMode inference;
+  return ModelCheck(path).run();
 }
 
 }  // namespace dp::golden

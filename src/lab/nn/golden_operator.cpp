@@ -29,10 +29,8 @@ struct Method {
   const char* name;
   Implementation implementation;
   at::ScalarType dtype;
-  // Largest error relative to the largest expected element. A running sum of gates of -30 costs the
-  // chunked forms about 1e-5 by itself.
   double tolerance(bool gated) const {
-    return gated && implementation != Implementation::kReference ? 1e-4 : 1e-5;
+    return operator_tolerance(gated, implementation != Implementation::kReference);
   }
 };
 constexpr Method kMethods[] = {{"fused", Implementation::kFused, at::kFloat},
@@ -138,8 +136,6 @@ Deviation compare(const Fixture& fixture) {
 
 }  // namespace
 
-CheckResult check_operator_file(const fs::path& path) {
-  return run_check(path, [&] { return compare(load_fixture(path)); });
-}
+Deviation check_operator_file(const fs::path& path) { return compare(load_fixture(path)); }
 
 }  // namespace dp::golden

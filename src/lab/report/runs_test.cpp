@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "report/metrics.h"
 #include "report/page.h"
 #include "train/run.h"
@@ -17,17 +16,7 @@ using nlohmann::ordered_json;
 
 class RunsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/runs_test_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  void write(const fs::path& file, const std::string& text) {
-    fs::create_directories((folder_ / file).parent_path());
-    std::ofstream(folder_ / file) << text;
-  }
+  void write(const std::string& file, const std::string& text) { folder_.file(file, text); }
   ordered_json read_text(const std::string& evaluation) {
     RunConfig config;
     config.task = TextOptions{.data = "data/corpus"};
@@ -37,7 +26,7 @@ class RunsTest : public testing::Test {
     return run_data(folder_ / "a");
   }
 
-  fs::path folder_;
+  TestFolder folder_;
 };
 
 TEST_F(RunsTest, ReadsWhatItCanAndCountsTheRest) {
@@ -62,7 +51,7 @@ TEST_F(RunsTest, ReadsWhatItCanAndCountsTheRest) {
   write("sweep/c/run.json", "{}");
   write("sweep/d/run.json", to_json(config));
   write("sweep/d/eval.json", R"({"lengths":[{"length":-2}]})");
-  const ordered_json data = report_data(std::vector<fs::path>{folder_, folder_ / "sweep"});
+  const ordered_json data = report_data(std::vector<fs::path>{folder_ / "", folder_ / "sweep"});
   ASSERT_EQ(data["runs"].size(), 3u);
   EXPECT_EQ(data["problems"].size(), 1u);  // c, which both folders lead to
   const ordered_json &b = data["runs"][0], &d = data["runs"][1], &a = data["runs"][2];

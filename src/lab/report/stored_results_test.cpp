@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "train/run.h"
 
 namespace dp::report {
@@ -15,17 +14,7 @@ using nlohmann::ordered_json;
 
 class StoredResultsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/stored_results_test_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  void write(const fs::path& file, const std::string& text) {
-    fs::create_directories((folder_ / file).parent_path());
-    std::ofstream(folder_ / file) << text;
-  }
+  void write(const std::string& file, const std::string& text) { folder_.file(file, text); }
   // One with `steps` lines of metrics, and tested if so said.
   void make_run(const std::string& name, int steps, bool tested) {
     write("runs/" + name + "/run.json", to_json(RunConfig()));
@@ -40,7 +29,7 @@ class StoredResultsTest : public testing::Test {
   }
   ordered_json results() { return stored_results(std::vector{folder_ / "runs"}, "abc"); }
 
-  fs::path folder_;
+  TestFolder folder_;
 };
 
 TEST_F(StoredResultsTest, KeepFinishedRunsWithShortCurves) {
@@ -63,7 +52,7 @@ TEST_F(StoredResultsTest, AreRefusedWithoutAFinishedRun) {
 
 TEST_F(StoredResultsTest, BecomeOnePageFromFoldersCalledResults) {
   make_run("seed=0", 3, true);
-  EXPECT_FALSE(holds_stored_results(folder_));
+  EXPECT_FALSE(holds_stored_results(folder_ / ""));
   write("experiments/state-tracking/results/grid-s3.json", to_text(results()));
   write("experiments/state-tracking/results/other.json", R"({"runs": 1})");  // of another kind
   write("experiments/state-tracking/grid-s3.json", to_text(results()));        // not in a folder of results
