@@ -19,7 +19,6 @@ ALLOWED = {
     "lab/ops": ("core/kernels", "core/base"),
     "lab/dist": ("core/base",),
     "lab/nn": ("lab/ops", "core/runtime", "core/io", "core/base"),
-    "lab/infer": ("lab/nn", "lab/ops", "core/runtime", "core/text", "core/io", "core/base"),
     "lab/tasks": ("core/theory", "core/algebra", "core/text", "core/io", "core/base"),
     "lab/train": ("lab/dist", "lab/tasks", "lab/nn", "lab/ops", "core/algebra", "core/text", "core/io", "core/kernels", "core/base"),
     "lab/analysis": ("lab/tasks", "lab/nn", "lab/ops", "core/algebra", "core/text", "core/io", "core/base"),

@@ -10,12 +10,12 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/text.h"
-#include "tools/analysis_text.h"
-#include "tools/command.h"
+#include "base/quote.h"
 #include "io/model_name.h"
 #include "nn/pretrained.h"
 #include "report/page.h"
+#include "tools/analysis_text.h"
+#include "tools/command.h"
 #include "train/run.h"
 
 namespace dp::cli {

@@ -8,7 +8,7 @@
 #include "algebra/regular_expression.h"
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "theory/automaton_file.h"
 #include "theory/compile.h"
 #include "tools/command.h"

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "runtime/convert.h"
 #include "runtime/model.h"
 #include "theory/problem.h"

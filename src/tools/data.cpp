@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "tools/command.h"
+#include "base/quote.h"
 #include "text/token_shards.h"
+#include "tools/command.h"
 
 namespace dp::cli {
 namespace {

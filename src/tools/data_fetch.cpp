@@ -15,9 +15,9 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/text.h"
-#include "tools/command.h"
+#include "base/quote.h"
 #include "text/corpus.h"
+#include "tools/command.h"
 
 namespace dp::cli {
 namespace {

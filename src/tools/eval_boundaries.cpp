@@ -10,7 +10,7 @@
 #include "analysis/boundary_ranks.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "train/statistics.h"
 
 namespace dp::cli {

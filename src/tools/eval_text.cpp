@@ -12,7 +12,7 @@
 #include "analysis/text_walk.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "nn/pretrained.h"
 #include "tasks/text_batches.h"
 #include "tools/eval_boundaries.h"

@@ -10,7 +10,8 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
+#include "runtime/session.h"
 
 namespace dp::cli {
 namespace {
@@ -94,7 +95,7 @@ std::vector<int64_t> prompt_tokens(const GenerateArguments& arguments, const Tok
   if (tokenizer == nullptr) return parse_ids(arguments.ids);
   const std::vector<int32_t> encoded = tokenizer->encode(*arguments.prompt);
   std::vector<int64_t> tokens(encoded.begin(), encoded.end());
-  const auto first = serve::first_token(*tokenizer, arguments.bos, encoded.empty());
+  const auto first = runtime::first_token(*tokenizer, arguments.bos, encoded.empty());
   if (at_start && first) tokens.insert(tokens.begin(), *first);
   return tokens;
 }

@@ -9,7 +9,7 @@
 
 #include "base/timer.h"
 #include "runtime/generate.h"
-#include "serve/server.h"
+#include "runtime/special_tokens.h"
 #include "tools/command.h"
 #include "tools/tokenizer_option.h"
 
@@ -52,7 +52,7 @@ std::vector<int64_t> prompt_tokens(const GenerateArguments& arguments, const Tok
 /// Continues the prompt with a model of the lab (generate_rival.cpp).
 int generate_with_rival(const GenerateArguments& arguments);
 
-/// Session: runtime::Session or dp::Session, each with a generate() of its own.
+/// Session: runtime::Session or dp::Session.
 template <class Session>
 int generate_with(Session& session, const ModelConfig& config, const GenerateArguments& arguments) {
   std::unique_ptr<Tokenizer> tokenizer;
@@ -65,7 +65,7 @@ int generate_with(Session& session, const ModelConfig& config, const GenerateArg
   options.stop_tokens = arguments.stop;
   if (!arguments.ignore_eos) {
     const std::vector<int64_t> ends =
-        tokenizer ? serve::end_tokens(config, *tokenizer) : config.eos_token_ids;
+        tokenizer ? runtime::end_tokens(config, *tokenizer) : config.eos_token_ids;
     options.stop_tokens.insert(options.stop_tokens.end(), ends.begin(), ends.end());
   }
   catch_interrupt();
@@ -80,7 +80,7 @@ int generate_with(Session& session, const ModelConfig& config, const GenerateArg
   };
   const std::vector<int64_t> prompt =
       prompt_tokens(arguments, tokenizer.get(), session.tokens_seen() == 0);
-  const std::vector<int64_t> tokens = generate(session, prompt, options);
+  const std::vector<int64_t> tokens = runtime::generate(session, prompt, options);
   const double seconds = timer.seconds();
   display.finish();
   if (!arguments.state.empty()) session.save(arguments.state);

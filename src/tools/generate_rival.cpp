@@ -1,6 +1,6 @@
 // dp generate for models that only the lab runs.
-#include "infer/generate.h"
 #include "nn/pretrained.h"
+#include "nn/session.h"
 #include "tools/generate.h"
 
 namespace dp::cli {

@@ -6,7 +6,7 @@
 #include <exception>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "dist/world.h"
 #include "tools/blas_kernels.h"
 #include "tools/program.h"

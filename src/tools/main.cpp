@@ -2,7 +2,7 @@
 #include <exception>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "tools/program.h"
 
 namespace dp::cli {

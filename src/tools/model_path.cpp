@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp::cli {
 namespace fs = std::filesystem;

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/atomic_file.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "tools/command.h"
 
 namespace dp::cli {

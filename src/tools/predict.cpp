@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "tools/command.h"
 #include "tools/trained_words.h"
 #include "tools/word_model.h"

@@ -11,8 +11,9 @@
 #include <map>
 #include <vector>
 
+#include "base/closest.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "runtime/model.h"
 
 namespace dp::cli {

@@ -9,7 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "report/compiled_data.h"
 #include "report/export.h"
 #include "report/page.h"

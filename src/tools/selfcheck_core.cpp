@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "kernels/delta_product.h"
 #include "runtime/generate.h"
+#include "runtime/session.h"
 #include "runtime/stored_floats.h"
 #include "tools/selfcheck.h"
 

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "base/timer.h"
 #include "runtime/model.h"
 #include "serve/host_check.h"

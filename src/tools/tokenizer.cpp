@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "tools/command.h"
+#include "base/quote.h"
 #include "text/tokenizer.h"
+#include "tools/command.h"
 
 namespace dp::cli {
 namespace {

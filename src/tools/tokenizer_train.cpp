@@ -5,12 +5,12 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "base/timer.h"
-#include "tools/command.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/text_reader.h"
 #include "text/train_sentencepiece.h"
+#include "tools/command.h"
 
 namespace dp::cli {
 namespace {

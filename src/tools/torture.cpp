@@ -14,10 +14,10 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/text.h"
-#include "tools/command.h"
+#include "base/quote.h"
 #include "dist/launcher.h"
 #include "tasks/random_stream.h"
+#include "tools/command.h"
 
 namespace dp::cli {
 namespace {

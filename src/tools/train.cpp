@@ -13,12 +13,12 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/progress.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "base/timer.h"
-#include "tools/train_options.h"
 #include "dist/world.h"
 #include "io/model_name.h"
 #include "nn/model_size.h"
+#include "tools/train_options.h"
 
 namespace dp::cli {
 namespace {

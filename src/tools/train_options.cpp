@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "train/recipe.h"
 
 namespace dp::cli {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "nn/pretrained.h"
 #include "tools/blas_kernels.h"
 #include "train/run.h"

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "tools/command.h"
 #include "tools/verify_options.h"
 #include "tools/word_model.h"

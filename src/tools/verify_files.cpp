@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/quote.h"
 #include "tools/command.h"
 
 namespace dp::cli {

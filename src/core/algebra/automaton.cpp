@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 namespace {

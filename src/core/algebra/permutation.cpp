@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "algebra/expression_syntax.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 namespace fs = std::filesystem;

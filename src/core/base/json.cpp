@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 namespace {

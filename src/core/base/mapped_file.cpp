@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 

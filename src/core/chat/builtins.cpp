@@ -5,7 +5,7 @@
 #include <ctime>
 #include <map>
 
-#include "base/text.h"
+#include "base/quote.h"
 #include "chat/syntax.h"
 #include "chat/text_functions.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp::chat {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/text.h"
+#include "base/quote.h"
 #include "chat/text_functions.h"
 #include "chat/value.h"
 

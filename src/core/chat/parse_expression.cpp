@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp::chat {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/text.h"
+#include "base/quote.h"
 #include "chat/parse_expression.h"
 
 namespace dp::chat {

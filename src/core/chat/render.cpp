@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "base/text.h"
+#include "base/quote.h"
 #include "chat/builtins.h"
 
 namespace dp::chat {

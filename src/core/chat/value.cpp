@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp::chat {
 namespace {

@@ -1,6 +1,6 @@
 #include "deltaproduct/convert.h"
 
-#include "base/text.h"
+#include "base/quote.h"
 #include "embed/internals.h"
 #include "runtime/convert.h"
 

@@ -2,9 +2,10 @@
 
 #include <set>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/checkpoint_index.h"
 #include "io/checkpoint_names.h"
 

@@ -1,7 +1,7 @@
 #include "io/model_name.h"
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 namespace {

@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/byte_reader.h"
 
 namespace dp {

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/pickle.h"
 #include "io/zip.h"
 

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/safetensors.h"
 #include "text/token_shards.h"
 

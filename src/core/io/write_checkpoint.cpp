@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/atomic_file.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/checkpoint.h"
 #include "io/checkpoint_index.h"
 #include "io/checkpoint_names.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/byte_reader.h"
 
 namespace dp {

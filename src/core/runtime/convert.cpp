@@ -6,7 +6,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/checkpoint.h"
 #include "io/legacy_names.h"
 #include "runtime/model.h"

@@ -6,6 +6,7 @@
 #include "io/safetensors.h"
 #include "kernels/delta_product.h"
 #include "runtime/generate.h"
+#include "runtime/session.h"
 #include "runtime/test_models.h"
 
 namespace dp::runtime {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "runtime/delta_product_mixer.h"
 #include "runtime/rwkv7_mixer.h"
 

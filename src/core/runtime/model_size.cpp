@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "runtime/parameters.h"
 
 namespace dp {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/safetensors.h"
 
 namespace dp::runtime {

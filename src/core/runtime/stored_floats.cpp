@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "kernels/weight_matrix.h"
 
 namespace dp::runtime {

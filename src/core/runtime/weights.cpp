@@ -1,18 +1,18 @@
 #include "runtime/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cstdio>
 
+#include "base/closest.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/legacy_names.h"
 #include "runtime/stored_floats.h"
 
 namespace dp::runtime {
 namespace {
 
-constexpr size_t kSampled = 64;  // values of each parameter that the fingerprint covers
 
 bool is_aligned(const StoredTensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.data.data()) % dtype_size(tensor.dtype) == 0;
@@ -147,9 +147,9 @@ Matrix WeightReader::matrix(const std::string& name, int64_t rows, int64_t colum
   for (const std::string& part : parts)
     matrix.parts.push_back(mapped(part, rows / count, columns, matrix));
   std::vector<float> sample;
-  for (size_t i = 0; i < std::min(kSampled, matrix.rows * matrix.columns); ++i)
+  for (size_t i = 0; i < std::min(Fingerprint::kSampled, matrix.rows * matrix.columns); ++i)
     sample.push_back(matrix.at(i / matrix.columns, i % matrix.columns));
-  mix_parameter(name, {rows, columns}, sample);
+  fingerprint_.add(name, std::array{rows, columns}, sample);
   return matrix;
 }
 
@@ -166,7 +166,7 @@ std::vector<float> WeightReader::floats(const std::string& name,
     const std::vector<float> some = to_floats(tensor);
     values.insert(values.end(), some.begin(), some.end());
   }
-  mix_parameter(name, shape, std::span(values).first(std::min(kSampled, values.size())));
+  fingerprint_.add(name, shape, values);
   return values;
 }
 
@@ -175,24 +175,6 @@ void WeightReader::finish() const {
     if (!used_.contains(name))
       throw InputError(tensors_.origin + ": tensor " + quote(name) +
                        " has no place in the model that config.json describes");
-}
-
-void WeightReader::mix(const void* bytes, size_t size) {
-  for (size_t i = 0; i < size; ++i)
-    hash_ = (hash_ ^ static_cast<const uint8_t*>(bytes)[i]) * 0x100000001b3;
-}
-
-void WeightReader::mix_parameter(const std::string& name, const std::vector<int64_t>& shape,
-                                 std::span<const float> sample) {
-  mix(name.data(), name.size());
-  mix(shape.data(), shape.size() * sizeof(int64_t));
-  mix(sample.data(), sample.size_bytes());
-}
-
-std::string WeightReader::fingerprint() const {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_));
-  return text;
 }
 
 }  // namespace dp::runtime

@@ -10,6 +10,7 @@
 
 #include "io/checkpoint.h"
 #include "kernels/linear.h"
+#include "runtime/fingerprint.h"
 
 namespace dp::runtime {
 
@@ -55,7 +56,7 @@ class WeightReader {
   void finish() const;
   /// 16 hexadecimal digits that tell models apart: of names, shapes and a sample of the weights. The same as that of
   /// states which were saved by the older implementation.
-  std::string fingerprint() const;
+  std::string fingerprint() const { return fingerprint_.text(); }
 
  private:
   std::vector<std::string> parts_of(const std::string& name) const;
@@ -63,14 +64,11 @@ class WeightReader {
   WeightMatrix mapped(const std::string& name, int64_t rows, int64_t columns, Matrix& matrix);
   void attach_scales(const std::string& name, WeightMatrix& part, Matrix& matrix);
   void check_shape(const StoredTensor& tensor, const std::vector<int64_t>& expected) const;
-  void mix(const void* bytes, size_t size);
-  void mix_parameter(const std::string& name, const std::vector<int64_t>& shape,
-                     std::span<const float> sample);
 
   NamedTensors tensors_;
   int64_t num_householder_;
   std::set<std::string, std::less<>> used_;
-  uint64_t hash_ = 0xcbf29ce484222325;  // FNV-1a
+  Fingerprint fingerprint_;
 };
 
 /// "[2, 3]"

@@ -1,6 +1,6 @@
 #include "serve/chat_request.h"
 
-#include "base/text.h"
+#include "base/quote.h"
 #include "serve/request_fields.h"
 
 namespace dp::serve {

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "base/text.h"
+#include "base/quote.h"
 #include "serve/request_fields.h"
 
 namespace dp::serve {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/generate.h"
+#include "runtime/session.h"
 #include "runtime/test_models.h"
 #include "serve/completion.h"
 #include "serve/completion_json.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp::serve {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp::serve {
 namespace {

@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/text.h"
+#include "base/quote.h"
 #include "base/timer.h"
+#include "runtime/special_tokens.h"
 #include "serve/api_description.h"
 #include "serve/chat_request.h"
 #include "serve/completion.h"
@@ -95,12 +96,10 @@ HttpLimits http_limits(const ServerOptions& options) {
   return limits;
 }
 
-}  // namespace
-
+// The model's, the tokenizer's, and those that its files name for conversations.
 std::vector<int64_t> end_tokens(const ModelConfig& config, const Tokenizer& tokenizer,
                                 const chat::ChatSettings& chat) {
-  std::vector<int64_t> tokens = config.eos_token_ids;
-  if (const auto eos = tokenizer.eos()) tokens.push_back(*eos);
+  std::vector<int64_t> tokens = runtime::end_tokens(config, tokenizer);
   tokens.insert(tokens.end(), chat.end_tokens.begin(), chat.end_tokens.end());
   for (const std::string& name : chat.ends)
     if (const auto ids = tokenizer.encode_with_special(name);
@@ -109,11 +108,7 @@ std::vector<int64_t> end_tokens(const ModelConfig& config, const Tokenizer& toke
   return tokens;
 }
 
-std::optional<int32_t> first_token(const Tokenizer& tokenizer, bool bos, bool empty) {
-  if (bos && tokenizer.bos()) return tokenizer.bos();
-  if (!empty) return std::nullopt;
-  return tokenizer.eos() ? tokenizer.eos() : tokenizer.bos();
-}
+}  // namespace
 
 class Server::Implementation {
  public:
@@ -274,7 +269,7 @@ std::vector<std::vector<int64_t>> Server::Implementation::prompt_tokens(
     std::vector<int64_t> tokens;
     if (const auto* text = std::get_if<std::string>(&prompt)) {
       const std::vector<int32_t> ids = tokenizer_->encode(*text);
-      const auto first = first_token(*tokenizer_, options_.bos, ids.empty());
+      const auto first = runtime::first_token(*tokenizer_, options_.bos, ids.empty());
       if (first) tokens.push_back(*first);
       tokens.insert(tokens.end(), ids.begin(), ids.end());
     } else {

@@ -62,12 +62,4 @@ class Server {
 /// The page at /.
 std::string playground_page();
 
-/// What a text prompt begins with: the tokenizer's bos if that is wanted; if the text is empty, else what stands between
-/// documents, its eos, because there must be something to go on from.
-std::optional<int32_t> first_token(const Tokenizer& tokenizer, bool bos, bool empty);
-
-/// Tokens that end a text: the model's, the tokenizer's and those that its files name for conversations.
-std::vector<int64_t> end_tokens(const ModelConfig& config, const Tokenizer& tokenizer,
-                                const chat::ChatSettings& chat = {});
-
 }  // namespace dp::serve

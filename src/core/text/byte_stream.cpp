@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 namespace {

@@ -7,10 +7,11 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "text/byte_stream.h"
 #include "text/json_place.h"
 #include "text/utf8.h"

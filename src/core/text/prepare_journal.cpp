@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "text/utf8.h"
 
 namespace dp {

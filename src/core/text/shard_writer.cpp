@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "text/byte_stream.h"
 
 namespace dp {

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "text/text_reader.h"
 
 namespace dp {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "text/token_shards.h"
 
 namespace dp {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/mapped_file.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "text/bpe_tokenizer.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/utf8.h"

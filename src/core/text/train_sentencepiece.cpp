@@ -14,7 +14,7 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "text/sentencepiece_words.h"
 #include "text/utf8.h"
 

@@ -5,9 +5,10 @@
 #include <map>
 #include <sstream>
 
+#include "base/closest.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp {
 namespace {

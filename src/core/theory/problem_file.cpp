@@ -6,7 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "theory/automaton_file.h"
 #include "theory/problem.h"
 

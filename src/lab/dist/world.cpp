@@ -11,7 +11,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "dist/liveness.h"
 
 namespace dp {

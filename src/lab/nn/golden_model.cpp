@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "nn/golden.h"
 #include "nn/pretrained.h"
 #include "nn/tensors.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "nn/golden.h"
 #include "nn/tensors.h"
 #include "ops/delta_product.h"

@@ -8,7 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "nn/tensors.h"
 
 namespace dp {

@@ -7,7 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "report/event_file.h"
 #include "report/metrics.h"
 #include "report/runs.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/model_name.h"
 #include "nn/model_size.h"
 #include "report/evaluation_file.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "report/metrics.h"
 #include "report/page.h"
 #include "report/runs.h"

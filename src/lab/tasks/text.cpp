@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "tasks/text_batches.h"
 
 namespace dp {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "tasks/shuffle.h"
 
 namespace dp {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/closest.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "io/model_name.h"
 #include "train/run_settings.h"
 

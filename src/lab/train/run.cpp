@@ -14,7 +14,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "base/timer.h"
 #include "nn/pretrained.h"
 

@@ -16,7 +16,7 @@
 #include "base/atomic_file.h"
 #include "base/child_process.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "train/sweep_results.h"
 
 namespace dp {

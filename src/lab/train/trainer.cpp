@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "base/timer.h"
 #include "io/checkpoint.h"
 #include "io/safetensors.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "base/timer.h"
 #include "kernels/delta_product.h"
 #include "ops/aten_executor.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "runtime/convert.h"
 #include "runtime/runner.h"
 #include "tools/bench/machine.h"

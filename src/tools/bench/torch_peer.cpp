@@ -10,7 +10,7 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 
 namespace dp::cli {
 namespace {

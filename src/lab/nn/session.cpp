@@ -1,14 +1,14 @@
-#include "infer/session.h"
+#include "nn/session.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/quote.h"
 #include "nn/tensors.h"
+#include "runtime/fingerprint.h"
 
 namespace dp {
 namespace {
@@ -17,23 +17,18 @@ namespace {
 constexpr size_t kBlock = 512;
 constexpr const char* kFormat = "deltaproduct-state";
 
-// Tells models apart whose states would have the same shapes: FNV-1a over the configuration and a
-// sample of the weights.
 std::string fingerprint(const LanguageModel& model) {
-  uint64_t hash = 0xcbf29ce484222325;
-  const auto mix = [&](const void* bytes, size_t size) {
-    for (size_t i = 0; i < size; ++i)
-      hash = (hash ^ static_cast<const uint8_t*>(bytes)[i]) * 0x100000001b3;
-  };
+  runtime::Fingerprint fingerprint;
   for (const auto& [name, value] : model.named_values()) {
-    mix(name.data(), name.size());
-    mix(value.sizes().data(), value.sizes().size() * sizeof(int64_t));
-    const at::Tensor sample = value.detach().flatten().slice(0, 0, 64).to(at::kFloat).contiguous();
-    mix(sample.data_ptr<float>(), static_cast<size_t>(sample.numel()) * sizeof(float));
+    const at::Tensor sample = value.detach()
+                                  .flatten()
+                                  .slice(0, 0, runtime::Fingerprint::kSampled)
+                                  .to(at::kFloat)
+                                  .contiguous();
+    fingerprint.add(name, value.sizes(),
+                    std::span(sample.data_ptr<float>(), static_cast<size_t>(sample.numel())));
   }
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
+  return fingerprint.text();
 }
 
 std::string entry_name(size_t layer, const std::string& part) {
@@ -58,6 +53,11 @@ at::Tensor load_part(const SafetensorsFile& file, const std::string& name, at::I
 
 Session::Session(std::shared_ptr<const LanguageModel> model) : model_(std::move(model)) {}
 
+std::span<const float> Session::logits() const {
+  if (!logits_.defined()) return {};
+  return {logits_.data_ptr<float>(), static_cast<size_t>(logits_.numel())};
+}
+
 void Session::feed(std::span<const int64_t> tokens) {
   const c10::InferenceMode inference;
   for (const int64_t token : tokens)
@@ -73,7 +73,7 @@ void Session::feed(std::span<const int64_t> tokens) {
     const at::Tensor features = model_->features(ids, options);
     tokens_seen_ += static_cast<int64_t>(block.size());
     if (begin + kBlock >= tokens.size())
-      logits_ = model_->logits(features.select(1, -1)).squeeze(0);
+      logits_ = model_->logits(features.select(1, -1)).squeeze(0).to(at::kFloat).contiguous();
   }
 }
 

@@ -17,8 +17,8 @@ class Session {
   /// outside the vocabulary, before any is taken in.
   void feed(std::span<const int64_t> tokens);
   void feed(int64_t token) { feed(std::span(&token, 1)); }
-  /// Logits [vocab] of the token after those fed; undefined before the first.
-  const at::Tensor& logits() const { return logits_; }
+  /// Logits [vocab] of the token after those fed, until the next are fed; empty before the first.
+  std::span<const float> logits() const;
   int64_t tokens_seen() const { return tokens_seen_; }
   const ModelState& state() const { return state_; }
 
