@@ -677,7 +677,8 @@ class Script(Case):
         return [line for line in lines if line.startswith(name + " ")]
 
     def test_help_lists_what_the_program_has(self):
-        listed = [line.split()[0] for line in dp("--help").stdout.split("Subcommands:")[1].splitlines() if line.strip()]
+        listed = re.findall(r"(?m)^  ([a-z-]+) ", dp("--help").stdout.split("Subcommands:")[1])
+        self.assertGreater(len(listed), 20)
         for arguments in ([], ["--help"], ["help"]):
             result = self.run_script(*arguments)
             self.assertEqual(result.returncode, 0)
@@ -713,9 +714,9 @@ class Script(Case):
         self.stand_in("dpkg-query", '[[ ${@: -1} =~ ^(gap-core|python3-transformers)$ ]] || echo installed')
         self.stand_in("id", "echo 0")
         self.stand_in("apt-get", "")
-        for known, packages in ((1, " gap-core"), (0, " gap-core python3-transformers")):
+        for known, packages in (("", " gap-core"), ("echo 'python3-transformers | 5.12 | Packages'", " gap-core python3-transformers")):
             (self.folder / "calls").unlink(missing_ok=True)
-            self.stand_in("apt-cache", f"exit {known}")
+            self.stand_in("apt-cache", known)
             self.run_script("test")
             self.assertTrue(self.calls("apt-get")[1].endswith(packages), self.calls("apt-get"))
             (self.folder / "build" / "installed-packages").unlink()

@@ -49,8 +49,6 @@ int main(int argc, char** argv) {
     std::_Exit(complain(error.what(), kFailure));
   } catch (const dp::InputError& error) {
     return complain(error.what(), kWrongUsage);
-  } catch (const c10::ValueError& error) {
-    return complain(error.what_without_backtrace(), kWrongUsage);
   } catch (const c10::Error& error) {
     return complain(error.what_without_backtrace(), kFailure);
   } catch (const std::exception& error) {

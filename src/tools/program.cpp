@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/quote.h"
 #include "runtime/model.h"
+#include "tools/help.h"
 
 namespace dp::cli {
 namespace {
@@ -115,7 +116,9 @@ int run_program(std::span<const Command> commands, int argc, char** argv, int (*
   explain_lost_pages();
   set_command_line(argc, argv);
   CLI::App app("DeltaProduct in C++: linear recurrent networks that track state, on CPUs.", "dp");
-  app.set_version_flag("--version", "dp " DP_VERSION);
+  app.formatter_fn(help_text);
+  app.get_help_ptr()->description("print this help and exit");
+  app.set_version_flag("--version", "dp " DP_VERSION, "print the version and exit");
   app.require_subcommand(1);
   std::map<const CLI::App*, Run> runs;
   for (const Command& command : commands) {

@@ -2,14 +2,16 @@
 
 #include <ATen/ATen.h>
 
+#include "base/check_input.h"
+
 namespace dp::analysis {
 
 LanguageModel with_heads(const LanguageModel& model, int64_t layer, const std::vector<bool>& kept) {
   const ModelConfig& config = model.config();
-  TORCH_CHECK_VALUE(layer >= 0 && layer < config.num_hidden_layers, "with_heads: no layer ", layer);
-  TORCH_CHECK_VALUE(static_cast<int64_t>(kept.size()) == config.value_heads(),
-                    "with_heads: kept must have ", config.value_heads(), " entries, got ",
-                    kept.size());
+  DP_CHECK_INPUT(layer >= 0 && layer < config.num_hidden_layers, "with_heads: no layer ", layer);
+  DP_CHECK_INPUT(static_cast<int64_t>(kept.size()) == config.value_heads(),
+                 "with_heads: kept must have ", config.value_heads(), " entries, got ",
+                 kept.size());
   LanguageModel copy(config);
   const auto values = model.named_values();
   const NamedParameters parameters = copy.parameters();

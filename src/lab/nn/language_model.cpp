@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check_input.h"
 #include "base/error.h"
 #include "nn/recompute.h"
 #include "ops/linear.h"
@@ -14,15 +15,13 @@
 namespace dp {
 namespace {
 
-Parameter norm_weight(int64_t width) {
-  return Parameter::vector({width}, Init::kOnes);
-}
+Parameter norm_weight(int64_t width) { return Parameter::vector({width}, Init::kOnes); }
 
 // Rows of the table in float32, whatever its dtype.
 at::Tensor embed(const at::Tensor& table, const at::Tensor& ids) {
-  TORCH_CHECK_VALUE(ids.dim() == 2 && ids.scalar_type() == at::kLong,
-                    "language model: ids must be int64 of shape [B,T], got ", ids.scalar_type(),
-                    " of shape ", ids.sizes(), ".");
+  DP_CHECK_INPUT(ids.dim() == 2 && ids.scalar_type() == at::kLong,
+                 "language model: ids must be int64 of shape [B,T], got ", ids.scalar_type(),
+                 " of shape ", ids.sizes(), ".");
   if (ids.numel() > 0) {
     const auto [least, most] = ids.aminmax();
     const auto first = least.item<int64_t>(), last = most.item<int64_t>();
@@ -138,8 +137,8 @@ at::Tensor LanguageModel::features(const at::Tensor& ids, const ForwardOptions& 
   if (options.state != nullptr) options.state->layers.resize(blocks_.size());
   if (options.residuals != nullptr) options.residuals->push_back(x);
   if (options.recompute) {
-    TORCH_CHECK_VALUE(options.state == nullptr && options.residuals == nullptr,
-                      "language model: recompute goes with neither state nor residuals.");
+    DP_CHECK_INPUT(options.state == nullptr && options.residuals == nullptr,
+                   "language model: recompute goes with neither state nor residuals.");
     const auto segment = static_cast<size_t>(std::ceil(std::sqrt(blocks_.size())));
     for (size_t begin = 0; begin < blocks_.size(); begin += segment) {
       const size_t end = std::min(blocks_.size(), begin + segment);
@@ -167,9 +166,9 @@ at::Tensor LanguageModel::logits(const at::Tensor& features) const {
 
 LinearCrossEntropyOutput LanguageModel::loss(const at::Tensor& features, const at::Tensor& targets,
                                              double label_smoothing) const {
-  TORCH_CHECK_VALUE(features.dim() == 3 && targets.sizes() == features.sizes().slice(0, 2),
-                    "language model: targets must have shape [B,T] = ",
-                    features.sizes().slice(0, features.dim() - 1), ", got ", targets.sizes(), ".");
+  DP_CHECK_INPUT(features.dim() == 3 && targets.sizes() == features.sizes().slice(0, 2),
+                 "language model: targets must have shape [B,T] = ",
+                 features.sizes().slice(0, features.dim() - 1), ", got ", targets.sizes(), ".");
   const at::Tensor& head = config_.tie_word_embeddings ? embeddings_.value : head_.value;
   const at::Tensor rows = features.flatten(0, 1), weight = head.to(at::kFloat),
                    classes = targets.flatten();
@@ -186,9 +185,8 @@ LinearCrossEntropyOutput LanguageModel::loss(const at::Tensor& features, const a
 }
 
 at::Tensor LanguageModel::padded_logits(const at::Tensor& ids, const at::Tensor& mask) const {
-  TORCH_CHECK_VALUE(mask.sizes() == ids.sizes(),
-                    "language model: mask must have the shape of ids, ", ids.sizes(), ", got ",
-                    mask.sizes(), ".");
+  DP_CHECK_INPUT(mask.sizes() == ids.sizes(), "language model: mask must have the shape of ids, ",
+                 ids.sizes(), ", got ", mask.sizes(), ".");
   const at::Tensor kept = (mask != 0);
   const at::Tensor positions = at::nonzero(kept.flatten()).squeeze(1);  // of tokens, in row order
   const at::Tensor lengths = kept.sum(1);

@@ -49,7 +49,7 @@ class LanguageModel {
   /// The input of a layer's mixer: the norm of its residual stream [B,T,D], one of ForwardOptions::residuals.
   at::Tensor mixer_input(int64_t layer, const at::Tensor& residual) const;
 
-  /// ids [B,T] int64 -> [B,T,D], the input of the head. Throws c10::ValueError for tokens outside the
+  /// ids [B,T] int64 -> [B,T,D], the input of the head. Throws InputError for tokens outside the
   /// vocabulary.
   at::Tensor features(const at::Tensor& ids, const ForwardOptions& options = {}) const;
   /// features [...,D] -> logits [...,vocab]
@@ -73,9 +73,9 @@ class LanguageModel {
 /// How fresh matrices are drawn; norms, biases and rates start the same in both.
 enum class InitScheme {
   kNormal,  // all matrices normal with deviation config.initializer_range: fla's rule for linear layers
-  kPaper,   // as the paper's published code: the layer's projections Xavier-uniform with gain 2^-2.5, its
-            // convolutions uniform in +-1/sqrt(taps), the MLP's output uniform in +-1/sqrt(fan-in) divided by
-            // sqrt(2 layers), everything else as kNormal
+  kPaper,  // as the paper's published code: the layer's projections Xavier-uniform with gain 2^-2.5, its
+  // convolutions uniform in +-1/sqrt(taps), the MLP's output uniform in +-1/sqrt(fan-in) divided by
+  // sqrt(2 layers), everything else as kNormal
 };
 
 /// Fresh weights. The same seed gives the same weights, whatever the number of threads.

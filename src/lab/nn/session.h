@@ -13,7 +13,7 @@ class Session {
  public:
   explicit Session(std::shared_ptr<const LanguageModel> model);
 
-  /// Takes in any number of tokens, in blocks of bounded memory. Throws c10::ValueError for tokens
+  /// Takes in any number of tokens, in blocks of bounded memory. Throws InputError for tokens
   /// outside the vocabulary, before any is taken in.
   void feed(std::span<const int64_t> tokens);
   void feed(int64_t token) { feed(std::span(&token, 1)); }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check_input.h"
 #include "base/error.h"
 #include "base/quote.h"
 
@@ -57,8 +58,8 @@ at::Tensor make_tensor(const StoredTensor& stored) {
 
 at::Tensor load_tensor(const SafetensorsFile& file, std::string_view name) {
   const TensorEntry& entry = file.at(name);
-  return make_tensor({entry.name, file.path().string(), entry.dtype, entry.shape, {}, entry.data,
-                      file.mapping()});
+  return make_tensor(
+      {entry.name, file.path().string(), entry.dtype, entry.shape, {}, entry.data, file.mapping()});
 }
 
 at::Tensor load_tensor(const Checkpoint& checkpoint, std::string_view name) {
@@ -67,10 +68,10 @@ at::Tensor load_tensor(const Checkpoint& checkpoint, std::string_view name) {
 
 TensorEntry tensor_entry(std::string_view name, const at::Tensor& tensor) {
   const auto* pair = std::ranges::find(kTypes, tensor.scalar_type(), &TypePair::type);
-  TORCH_CHECK_VALUE(pair != std::end(kTypes), "tensor_entry: tensor ", quote(name), " has dtype ",
-                    tensor.scalar_type(), ", which safetensors does not have");
-  TORCH_CHECK_VALUE(tensor.is_contiguous() && tensor.device().is_cpu(), "tensor_entry: tensor ",
-                    quote(name), " must be contiguous and on the CPU");
+  DP_CHECK_INPUT(pair != std::end(kTypes), "tensor_entry: tensor ", quote(name), " has dtype ",
+                 tensor.scalar_type(), ", which safetensors does not have");
+  DP_CHECK_INPUT(tensor.is_contiguous() && tensor.device().is_cpu(), "tensor_entry: tensor ",
+                 quote(name), " must be contiguous and on the CPU");
   return {std::string(name),
           pair->dtype,
           tensor.sizes().vec(),

@@ -54,7 +54,7 @@ TEST_F(TensorsTest, UsesAlignedDataInPlaceAndCopiesTheRest) {
 }
 
 TEST_F(TensorsTest, RefusesWhatCannotBeStored) {
-  EXPECT_THROW(tensor_entry("t", at::arange(6).view({2, 3}).t()), c10::ValueError);
+  EXPECT_THROW(tensor_entry("t", at::arange(6).view({2, 3}).t()), InputError);
   const std::byte eight[8] = {};
   write_safetensors(path_, {{"t", DType::kU64, {1}, eight}});
   EXPECT_THROW(load_tensor(SafetensorsFile(path_), "t"), InputError);

@@ -5,6 +5,7 @@
 
 #include <tuple>
 
+#include "base/check_input.h"
 #include "ops/delta_product_arguments.h"
 
 namespace dp {
@@ -27,8 +28,8 @@ std::string to_string(Implementation wanted) {
 Implementation parse_implementation(std::string_view wanted) {
   for (const auto& [implementation, name] : kImplementations)
     if (name == wanted) return implementation;
-  TORCH_CHECK_VALUE(
-      false, "delta_product: implementation must be auto, reference, chunked or fused, got \"",
+  throw_input_error(
+      "delta_product: implementation must be auto, reference, chunked or fused, got \"",
       std::string(wanted), "\".");
 }
 

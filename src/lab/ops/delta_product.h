@@ -17,7 +17,7 @@ enum class Implementation {
   kFused,      // SIMD kernels with their own backward pass: CPU, float32, bfloat16 and float16
 };
 
-/// "auto", "reference", "chunked", "fused". Parsing anything else throws c10::ValueError.
+/// "auto", "reference", "chunked", "fused". Parsing anything else throws InputError.
 Implementation parse_implementation(std::string_view name);
 std::string to_string(Implementation implementation);
 
@@ -46,7 +46,7 @@ struct DeltaProductOutput {
 /// chunked, and in gradients of chunked and fused, may they also reach other tokens of the same chunk,
 /// sequence and head (0 x NaN in a product).
 /// Differentiable in each tensor through both outputs; fused once, the others any number of times.
-/// Throws c10::ValueError. In Python torch.ops.deltaproduct.delta_product, the options as keywords.
+/// Throws InputError. In Python torch.ops.deltaproduct.delta_product, the options as keywords.
 DeltaProductOutput delta_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                  const at::Tensor& beta, const DeltaProductOptions& options = {});
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "base/check_input.h"
 #include "ops/kernel_operator.h"
 #include "ops/packed_sequences.h"
 #include "ops/tensor_checks.h"
@@ -47,7 +48,7 @@ Implementation resolve(Implementation wanted, const at::Tensor& q) {
     if (has_kernel(q)) return Implementation::kFused;
     return q.device().is_cpu() ? Implementation::kReference : Implementation::kChunked;
   }
-  TORCH_CHECK_VALUE(
+  DP_CHECK_INPUT(
       wanted != Implementation::kFused || has_kernel(q),
       "delta_product: implementation \"fused\" needs float32, bfloat16 or float16 on cpu, got ",
       dtype_name(q.scalar_type()), " on ", q.device(), "; \"reference\" and \"chunked\" take it.");
@@ -104,8 +105,7 @@ DeltaProductArguments checked_arguments(const at::Tensor& q, const at::Tensor& k
   check_types(check, a);
   check_shapes(check, a);
   a.scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(a.K));
-  TORCH_CHECK_VALUE(std::isfinite(a.scale), "delta_product: scale must be finite, got ", a.scale,
-                    ".");
+  DP_CHECK_INPUT(std::isfinite(a.scale), "delta_product: scale must be finite, got ", a.scale, ".");
   a.implementation = resolve(options.implementation, q);
   return a;
 }

@@ -15,7 +15,7 @@ struct DeltaProductArguments {
   at::ScalarType compute_type() const;
 };
 
-/// Throws c10::ValueError with one sentence about the first mistake. What cu_seqlens holds is checked when it is read.
+/// Throws InputError with one sentence about the first mistake. What cu_seqlens holds is checked when it is read.
 DeltaProductArguments checked_arguments(const at::Tensor& q, const at::Tensor& k,
                                         const at::Tensor& v, const at::Tensor& beta,
                                         const DeltaProductOptions& options);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/error.h"
 #include "ops/test_inputs.h"
 
 namespace dp {
@@ -20,10 +21,10 @@ struct Call {
 std::string error_message(const Call& call) {
   try {
     delta_product(call.q, call.k, call.v, call.beta, call.options);
-  } catch (const c10::ValueError& error) {
-    return error.msg();
+  } catch (const InputError& error) {
+    return error.what();
   } catch (const std::exception& error) {
-    return std::string("not a ValueError: ") + error.what();
+    return std::string("not an InputError: ") + error.what();
   }
   return "no error";
 }
@@ -220,9 +221,9 @@ TEST(Check, ScaleAndImplementation) {
   try {
     parse_implementation("fast");
     FAIL() << "an unknown name should throw";
-  } catch (const c10::ValueError& error) {
-    EXPECT_EQ(
-        error.msg(),
+  } catch (const InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
         "delta_product: implementation must be auto, reference, chunked or fused, got \"fast\".");
   }
 }

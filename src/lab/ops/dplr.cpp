@@ -5,6 +5,7 @@
 
 #include <tuple>
 
+#include "base/check_input.h"
 #include "kernels/dplr.h"
 #include "ops/kernel_operator.h"
 #include "ops/packed_sequences.h"
@@ -90,8 +91,8 @@ DplrOutput dplr(const at::Tensor& q, const at::Tensor& w, const at::Tensor& k, c
   check.required("q", q, {"B,T,H,K", {B, T, H, K}, "k"});
   check.required("w", w, {"B,T,N,H,K", at::DimVector(k.sizes()), "k"});
   check.required("v", v, {"B,T,N,H,V", {B, T, N, H, -1}, "k"});
-  TORCH_CHECK_VALUE(a.defined() == b.defined(),
-                    "dplr: a and b must be given both or neither, got one.");
+  DP_CHECK_INPUT(a.defined() == b.defined(),
+                 "dplr: a and b must be given both or neither, got one.");
   check.optional("a", a, {"B,T,N,H,K", at::DimVector(k.sizes()), "k"}, DtypeRule::kSame);
   check.optional("b", b, {"B,T,N,H,K", at::DimVector(k.sizes()), "k"}, DtypeRule::kSame);
   check_cu_seqlens("dplr", cu_seqlens, "k", k);

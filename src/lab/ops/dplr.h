@@ -22,7 +22,7 @@ struct DplrOutput {
 ///   q [B,T,H,K]   w, k [B,T,N,H,K]   v [B,T,N,H,V]
 /// On the CPU in float32, and in 16-bit types computed in float32: a SIMD kernel, once differentiable in each tensor.
 /// Otherwise the recurrence as written in torch operators, which tests compare the kernel with. o has the dtype of q; the
-/// state is float32 beside 16-bit types. Throws c10::ValueError.
+/// state is float32 beside 16-bit types. Throws InputError.
 DplrOutput dplr(const at::Tensor& q, const at::Tensor& w, const at::Tensor& k, const at::Tensor& v,
                 const DplrOptions& options = {});
 

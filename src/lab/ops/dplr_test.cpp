@@ -111,7 +111,7 @@ TEST(Dplr, MistakesAreNamed) {
   const auto error = [&](const std::string& name, const at::Tensor& wrong) {
     Tensors y = x;
     y[name] = wrong;
-    return value_error([&] { run_dplr(y); });
+    return input_error([&] { run_dplr(y); });
   };
   EXPECT_EQ(error("q", x["q"].slice(1, 0, 2)),
             "dplr: q must have shape [B,T,H,K] = [2, 3, 2, 4] to match k, got [2, 2, 2, 4].");
@@ -122,7 +122,7 @@ TEST(Dplr, MistakesAreNamed) {
   EXPECT_NE(error("state", x["state"].slice(0, 0, 1)).find("state must have shape [S,H,K,V]"),
             std::string::npos);
   x.erase("b");
-  EXPECT_EQ(value_error([&] { dplr(x["q"], x["w"], x["k"], x["v"], {.a = x["a"]}); }),
+  EXPECT_EQ(input_error([&] { dplr(x["q"], x["w"], x["k"], x["v"], {.a = x["a"]}); }),
             "dplr: a and b must be given both or neither, got one.");
 }
 

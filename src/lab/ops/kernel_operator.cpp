@@ -1,7 +1,7 @@
 #include "ops/kernel_operator.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "base/check_input.h"
 #include "ops/packed_sequences.h"
 
 namespace dp {
@@ -25,8 +26,7 @@ std::map<std::string, const KernelOperator*>& operators() {
 
 const KernelOperator& find_operator(const std::string& name) {
   const auto found = operators().find(name);
-  TORCH_CHECK_VALUE(found != operators().end(), "deltaproduct: no operator is called \"", name,
-                    "\".");
+  DP_CHECK_INPUT(found != operators().end(), "deltaproduct: no operator is called \"", name, "\".");
   return *found->second;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/check_input.h"
 #include "kernels/matmul.h"
 #include "kernels/matvec.h"
 #include "ops/kernel_operator.h"
@@ -97,7 +98,7 @@ const Linear kLinear;
 
 LinearMode parse_linear_mode(const std::string& mode) {
   if (mode == "by_shape") return LinearMode::kByShape;
-  TORCH_CHECK_VALUE(mode == "torch", "linear: mode must be by_shape or torch, got \"", mode, "\".");
+  DP_CHECK_INPUT(mode == "torch", "linear: mode must be by_shape or torch, got \"", mode, "\".");
   return LinearMode::kTorch;
 }
 
@@ -106,7 +107,7 @@ LinearMode parse_linear_mode(const std::string& mode) {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, LinearMode mode) {
   const ArgumentChecks check("linear", "x", x);
   check.leading_has_rows();
-  TORCH_CHECK_VALUE(weight.defined(), "linear: weight is an undefined tensor.");
+  DP_CHECK_INPUT(weight.defined(), "linear: weight is an undefined tensor.");
   const bool widen = x.scalar_type() == at::kFloat && weight.scalar_type() == at::kBFloat16 &&
                      x.device() == weight.device() && !x.is_cuda() &&
                      weight.layout() == at::kStrided;

@@ -15,7 +15,7 @@ enum class LinearMode {
 
 /// y [...,O] = x weight^T for x [...,I] and weight [O,I] of the same dtype and device; on the CPU also a
 /// bfloat16 weight with a float32 x, computed in float32. What no kernel takes is torch's matrix product.
-/// Throws c10::ValueError.
+/// Throws InputError.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight,
                   LinearMode mode = LinearMode::kByShape);
 

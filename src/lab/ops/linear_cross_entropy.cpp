@@ -1,13 +1,14 @@
 #include "ops/linear_cross_entropy.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <tuple>
 #include <vector>
 
+#include "base/check_input.h"
 #include "kernels/cross_entropy.h"
 #include "ops/kernel_operator.h"
 
@@ -56,9 +57,9 @@ int64_t check_targets(const std::string& op, const at::Tensor& targets, int64_t 
   for (int64_t row = 0; row < on_cpu.size(0); ++row) {
     if (ignore_index && t[row] == *ignore_index) continue;
     ++count;
-    TORCH_CHECK_VALUE(t[row] >= 0 && t[row] < V, op, ": targets must be in 0 .. ", V - 1,
-                      ignore_index ? " or ignore_index " + std::to_string(*ignore_index) : "",
-                      ", got ", t[row], " at row ", row, ".");
+    DP_CHECK_INPUT(t[row] >= 0 && t[row] < V, op, ": targets must be in 0 .. ", V - 1,
+                   ignore_index ? " or ignore_index " + std::to_string(*ignore_index) : "",
+                   ", got ", t[row], " at row ", row, ".");
   }
   return count;
 }
@@ -162,15 +163,15 @@ void check_tensors(const char* op, const at::Tensor& hidden, const at::Tensor& w
                    const at::Tensor& targets) {
   const ArgumentChecks check(op, "hidden", hidden);
   check.leading_has_rows();
-  TORCH_CHECK_VALUE(hidden.dim() == 2, op, ": hidden must have shape [M,D], got ", hidden.sizes(),
-                    ".");
+  DP_CHECK_INPUT(hidden.dim() == 2, op, ": hidden must have shape [M,D], got ", hidden.sizes(),
+                 ".");
   check.required("weight", weight, {"V,D", {-1, hidden.size(1)}, "hidden"},
                  DtypeRule::kSameOrFloat32);
-  TORCH_CHECK_VALUE(targets.defined(), op, ": targets is an undefined tensor.");
-  TORCH_CHECK_VALUE(targets.scalar_type() == at::kLong, op, ": targets must be int64, got ",
-                    dtype_name(targets.scalar_type()), ".");
-  TORCH_CHECK_VALUE(targets.device() == hidden.device(), op, ": targets must be on ",
-                    hidden.device(), " like hidden, got ", targets.device(), ".");
+  DP_CHECK_INPUT(targets.defined(), op, ": targets is an undefined tensor.");
+  DP_CHECK_INPUT(targets.scalar_type() == at::kLong, op, ": targets must be int64, got ",
+                 dtype_name(targets.scalar_type()), ".");
+  DP_CHECK_INPUT(targets.device() == hidden.device(), op, ": targets must be on ", hidden.device(),
+                 " like hidden, got ", targets.device(), ".");
   check.shape("targets", targets, {"M", {hidden.size(0)}, "hidden"});
 }
 

@@ -16,7 +16,7 @@ struct LinearCrossEntropyOutput {
 /// float32 on CPU walks blocks of rows whose logits take at most 16 MB, or one row if that is more.
 /// It computes the gradients right in the forward pass, if any is wanted, and is differentiable
 /// once in hidden and weight. bfloat16 and float16 are computed in float32, with a loss in float32.
-/// Other dtypes and devices take torch operators on all logits at once. Throws c10::ValueError.
+/// Other dtypes and devices take torch operators on all logits at once. Throws InputError.
 LinearCrossEntropyOutput linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
                                               const at::Tensor& targets,
                                               int64_t ignore_index = -100);

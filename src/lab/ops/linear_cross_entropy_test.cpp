@@ -179,7 +179,7 @@ TEST(LinearCrossEntropy, Mistakes) {
   const at::Tensor h = at::ones({2, 3}), w = at::ones({4, 3});
   const at::Tensor t = at::zeros({2}, at::kLong);
   const auto error = [](const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
-    return value_error([&] { linear_cross_entropy(a, b, c); });
+    return input_error([&] { linear_cross_entropy(a, b, c); });
   };
   EXPECT_EQ(error(h, w, t), "no error");
   EXPECT_EQ(error(at::ones({1, 2, 3}), w, t),
@@ -195,7 +195,7 @@ TEST(LinearCrossEntropy, Mistakes) {
   EXPECT_EQ(error(h, w, at::tensor({0, 4}, at::kLong)),
             "linear_cross_entropy: targets must be in 0 .. 3 or ignore_index -100, got 4 at row "
             "1.");
-  EXPECT_EQ(value_error([&] {
+  EXPECT_EQ(input_error([&] {
               token_losses(h, w, at::tensor({-100, 0}, at::kLong));
             }),
             "token_losses: targets must be in 0 .. 3, got -100 at row 0.");

@@ -144,7 +144,7 @@ TEST(LinearOp, ThreadsDoNotChangeABit) {
 TEST(LinearOp, EveryMistakeGetsItsSentence) {
   const at::Tensor x = at::ones({2, 6});
   const auto error = [&](const at::Tensor& input, const at::Tensor& weight) {
-    return value_error([&] { dp::linear(input, weight); });
+    return input_error([&] { dp::linear(input, weight); });
   };
   EXPECT_EQ(error(x, at::ones({4, 5})),
             "linear: weight must have shape [O,I] = [O, 6] to match x, got [4, 5].");

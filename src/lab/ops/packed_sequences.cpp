@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/check_input.h"
 #include "ops/tensor_checks.h"
 
 namespace dp {
@@ -26,16 +27,16 @@ void check_cu_seqlens(const char* op, const at::Tensor& cu_seqlens, const char* 
                       const at::Tensor& x) {
   if (!cu_seqlens.defined()) return;
   const at::ScalarType type = cu_seqlens.scalar_type();
-  TORCH_CHECK_VALUE(type == at::kInt || type == at::kLong, op,
-                    ": cu_seqlens must be int32 or int64, got ", dtype_name(type), ".");
-  TORCH_CHECK_VALUE(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 1, op,
-                    ": cu_seqlens must have shape [S+1] for S sequences, got ", cu_seqlens.sizes(),
-                    ".");
-  TORCH_CHECK_VALUE(cu_seqlens.device().is_cpu() || cu_seqlens.device() == x.device(), op,
-                    ": cu_seqlens must be on cpu or on ", x.device(), " like ", name, ", got ",
-                    cu_seqlens.device(), ".");
-  TORCH_CHECK_VALUE(x.size(0) == 1, op, ": B must be 1 with cu_seqlens, got ", name, " of shape ",
-                    x.sizes(), "; lay the sequences end to end along T.");
+  DP_CHECK_INPUT(type == at::kInt || type == at::kLong, op,
+                 ": cu_seqlens must be int32 or int64, got ", dtype_name(type), ".");
+  DP_CHECK_INPUT(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 1, op,
+                 ": cu_seqlens must have shape [S+1] for S sequences, got ", cu_seqlens.sizes(),
+                 ".");
+  DP_CHECK_INPUT(cu_seqlens.device().is_cpu() || cu_seqlens.device() == x.device(), op,
+                 ": cu_seqlens must be on cpu or on ", x.device(), " like ", name, ", got ",
+                 cu_seqlens.device(), ".");
+  DP_CHECK_INPUT(x.size(0) == 1, op, ": B must be 1 with cu_seqlens, got ", name, " of shape ",
+                 x.sizes(), "; lay the sequences end to end along T.");
 }
 
 int64_t num_sequences(const at::Tensor& x, const at::Tensor& cu_seqlens) {
@@ -52,12 +53,12 @@ std::vector<int64_t> sequence_offsets(const char* op, const at::Tensor& x,
   }
   const at::Tensor on_cpu = cu_seqlens.detach().to(at::kCPU, at::kLong).contiguous();
   offsets.assign(on_cpu.data_ptr<int64_t>(), on_cpu.data_ptr<int64_t>() + on_cpu.size(0));
-  TORCH_CHECK_VALUE(offsets[0] == 0, op, ": cu_seqlens must start at 0, got ", offsets[0], ".");
+  DP_CHECK_INPUT(offsets[0] == 0, op, ": cu_seqlens must start at 0, got ", offsets[0], ".");
   for (size_t i = 1; i < offsets.size(); ++i)
-    TORCH_CHECK_VALUE(offsets[i - 1] <= offsets[i], op, ": cu_seqlens must not decrease, got ",
-                      offsets[i - 1], " then ", offsets[i], " at index ", i, ".");
-  TORCH_CHECK_VALUE(offsets.back() == T, op, ": cu_seqlens must end at T = ", T, ", got ",
-                    offsets.back(), ".");
+    DP_CHECK_INPUT(offsets[i - 1] <= offsets[i], op, ": cu_seqlens must not decrease, got ",
+                   offsets[i - 1], " then ", offsets[i], " at index ", i, ".");
+  DP_CHECK_INPUT(offsets.back() == T, op, ": cu_seqlens must end at T = ", T, ", got ",
+                 offsets.back(), ".");
   return offsets;
 }
 

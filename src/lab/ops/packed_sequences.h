@@ -16,7 +16,7 @@ void check_cu_seqlens(const char* op, const at::Tensor& cu_seqlens, const char* 
 int64_t num_sequences(const at::Tensor& x, const at::Tensor& cu_seqlens);
 
 /// Where sequences begin and end among the tokens of x [B,T,...] laid end to end, [S+1]; without cu_seqlens 0, T, ..., B T.
-/// Throws c10::ValueError unless cu_seqlens goes from 0 to T without decreasing.
+/// Throws InputError unless cu_seqlens goes from 0 to T without decreasing.
 std::vector<int64_t> sequence_offsets(const char* op, const at::Tensor& x,
                                       const at::Tensor& cu_seqlens);
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/check_input.h"
 #include "kernels/rms_norm.h"
 #include "ops/kernel_operator.h"
 
@@ -50,8 +51,8 @@ at::Tensor run_rms_norm(const RmsNorm& op, const at::Tensor& x, const at::Tensor
   const ArgumentChecks check(op.name().c_str(), "x", x);
   check.leading_has_rows();
   check.required("weight", weight, {"D", {x.size(-1)}, "x"}, DtypeRule::kSameOrFloat32);
-  TORCH_CHECK_VALUE(eps > 0 && std::isfinite(eps), op.name(),
-                    ": eps must be positive and finite, got ", eps, ".");
+  DP_CHECK_INPUT(eps > 0 && std::isfinite(eps), op.name(),
+                 ": eps must be positive and finite, got ", eps, ".");
   check.optional("gate", gate, {"", at::DimVector(x.sizes()), "x"}, DtypeRule::kSame);
   if (has_kernel(x)) return op.run({x, weight, gate}, {eps})[0];
   const at::ScalarType type = compute_type(x);
@@ -69,7 +70,7 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
 
 at::Tensor gated_rms_norm(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& weight,
                           double eps) {
-  TORCH_CHECK_VALUE(gate.defined(), "gated_rms_norm: gate is an undefined tensor.");
+  DP_CHECK_INPUT(gate.defined(), "gated_rms_norm: gate is an undefined tensor.");
   return run_rms_norm(kGatedRmsNorm, x, gate, weight, eps);
 }
 

@@ -113,7 +113,7 @@ TEST(RmsNormOp, GradientsOnlyWhereAskedAndOnce) {
 TEST(RmsNormOp, Mistakes) {
   const at::Tensor x = at::ones({2, 3}), w = at::ones({3});
   const auto plain_error = [](const at::Tensor& a, const at::Tensor& b, double eps) {
-    return value_error([&] { rms_norm(a, b, eps); });
+    return input_error([&] { rms_norm(a, b, eps); });
   };
   EXPECT_EQ(plain_error(x, at::ones({4}), kEps),
             "rms_norm: weight must have shape [D] = [3] to match x, got [4].");
@@ -129,7 +129,7 @@ TEST(RmsNormOp, Mistakes) {
   EXPECT_EQ(plain_error(x, w, 0), "rms_norm: eps must be positive and finite, got 0.");
   EXPECT_EQ(plain_error(x, w, std::numeric_limits<double>::quiet_NaN()),
             "rms_norm: eps must be positive and finite, got nan.");
-  EXPECT_EQ(value_error([&] {
+  EXPECT_EQ(input_error([&] {
               gated_rms_norm(x, at::ones({3, 2}), w, kEps);
             }),
             "gated_rms_norm: gate must have shape [2, 3] like x, got [3, 2].");

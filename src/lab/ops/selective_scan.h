@@ -31,7 +31,7 @@ struct SelectiveScanOutput {
 /// On the CPU in float32, and in 16-bit types computed in float32: a SIMD kernel, once differentiable in
 /// each tensor through both outputs, which keeps h of every 16th token. Otherwise composed of torch
 /// operators, token by token. Beside a 16-bit x the others may be float32; the returned state is then
-/// float32. Any strides. Throws c10::ValueError.
+/// float32. Any strides. Throws InputError.
 SelectiveScanOutput selective_scan(const at::Tensor& x, const at::Tensor& dt, const at::Tensor& A,
                                    const at::Tensor& B, const at::Tensor& C,
                                    const SelectiveScanOptions& options = {});

@@ -266,7 +266,7 @@ TEST(SelectiveScanOp, EveryMistakeGetsItsSentence) {
   const auto error = [&](const at::Tensor& x, const at::Tensor& dt, const at::Tensor& A,
                          const at::Tensor& B, const at::Tensor& C,
                          const SelectiveScanOptions& options = {}) {
-    return value_error([&] { selective_scan(x, dt, A, B, C, options); });
+    return input_error([&] { selective_scan(x, dt, A, B, C, options); });
   };
   EXPECT_EQ(error(x[0], x, A, B, B), "selective_scan: x must have shape [B,T,E], got [5, 6].");
   EXPECT_EQ(error(x.to(at::kLong), x, A, B, B),

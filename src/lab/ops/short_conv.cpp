@@ -1,11 +1,12 @@
 #include "ops/short_conv.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
 #include <algorithm>
 
+#include "base/check_input.h"
 #include "kernels/short_conv.h"
 #include "ops/kernel_operator.h"
 #include "ops/packed_sequences.h"
@@ -88,13 +89,13 @@ at::Tensor short_conv(const at::Tensor& x, const ShortConvOptions& options) {
     check.shape("weight", weight, {"C,W", {C, -1}, "x"},
                 weight.dim() == 3 ? " If it is [C,1,W], call weight.squeeze(1) first." : "");
   }
-  TORCH_CHECK_VALUE(weight.defined() || !(bias.defined() || history.defined()), op,
-                    ": bias and history need a weight, got none.");
+  DP_CHECK_INPUT(weight.defined() || !(bias.defined() || history.defined()), op,
+                 ": bias and history need a weight, got none.");
   check.optional("bias", bias, {"C", {C}, "x"});
   check_cu_seqlens(op, cu_seqlens, "x", x);
   if (weight.defined()) check_history(check, history, x, cu_seqlens, weight.size(1));
-  TORCH_CHECK_VALUE(head_size >= 0 && (head_size == 0 || C % head_size == 0), op,
-                    ": head_size must be 0 or a divisor of C = ", C, ", got ", head_size, ".");
+  DP_CHECK_INPUT(head_size >= 0 && (head_size == 0 || C % head_size == 0), op,
+                 ": head_size must be 0 or a divisor of C = ", C, ", got ", head_size, ".");
   if (has_kernel(x))
     return kShortConv.run({x, weight, bias, history, cu_seqlens}, {double(head_size)})[0];
   return for_each_sequence(op, {x.to(compute_type(x))}, {history}, cu_seqlens,
@@ -112,7 +113,7 @@ at::Tensor conv_history(const at::Tensor& x, int64_t width, const Optional<at::T
   const at::NoGradGuard no_grad;
   const ArgumentChecks check(op, "x", x);
   check.shape("x", x, {"B,T,C", {-1, -1, -1}});
-  TORCH_CHECK_VALUE(width >= 1, op, ": width must be at least 1, got ", width, ".");
+  DP_CHECK_INPUT(width >= 1, op, ": width must be at least 1, got ", width, ".");
   check_cu_seqlens(op, value(cu_seqlens), "x", x);
   check_history(check, value(history), x, value(cu_seqlens), width);
   const auto last_tokens = [&](const TensorVector& tokens, const TensorVector& states) {

@@ -26,7 +26,7 @@ struct ShortConvOptions {
 ///   s_t = z_t sigmoid(z_t),   y_t = s_t / sqrt(|s_t|^2 + 1e-6) per head   (y = s without heads)
 /// On the CPU in float32, and in 16-bit types computed in float32: a SIMD kernel, once differentiable in
 /// x, weight, bias and history, which saves nothing but these. Otherwise composed of torch operators.
-/// Beside a 16-bit x the others may be float32. Any strides. Throws c10::ValueError.
+/// Beside a 16-bit x the others may be float32. Any strides. Throws InputError.
 at::Tensor short_conv(const at::Tensor& x, const ShortConvOptions& options = {});
 
 /// The history [S,W,C] after the last token: the last `width` of each sequence's history and x, with

@@ -234,7 +234,7 @@ TEST(ShortConvOp, HistoryOfPackedSequences) {
 TEST(ShortConvOp, EveryMistakeGetsItsSentence) {
   const at::Tensor x = at::ones({2, 5, 6}), weight = at::ones({6, 4});
   const auto error = [&](const ShortConvOptions& o, const at::Tensor& input) {
-    return value_error([&] { short_conv(input, o); });
+    return input_error([&] { short_conv(input, o); });
   };
   const auto none = c10::nullopt;
   EXPECT_EQ(error({}, at::ones({5, 6})), "short_conv: x must have shape [B,T,C], got [5, 6].");
@@ -272,9 +272,9 @@ TEST(ShortConvOp, EveryMistakeGetsItsSentence) {
   EXPECT_EQ(packed_error(at::tensor({0, 4, 3, 5})),
             "short_conv: cu_seqlens must not decrease, got 4 then 3 at index 2.");
   EXPECT_EQ(packed_error(at::tensor({0, 4})), "short_conv: cu_seqlens must end at T = 5, got 4.");
-  EXPECT_EQ(value_error([&] { conv_history(x, 0); }),
+  EXPECT_EQ(input_error([&] { conv_history(x, 0); }),
             "conv_history: width must be at least 1, got 0.");
-  EXPECT_EQ(value_error([&] {
+  EXPECT_EQ(input_error([&] {
               conv_history(x, 3, at::ones({2, 4, 6}));
             }),
             "conv_history: history must have shape [S,W,C] = [2, 3, 6] to match x and the width, "

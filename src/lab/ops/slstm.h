@@ -29,7 +29,7 @@ struct SlstmOutput {
 /// On the CPU in float32, and in 16-bit types computed in float32: a SIMD kernel, once differentiable in
 /// gates, recurrent and state through both outputs. Otherwise composed of torch operators, token by token:
 /// the reference. Beside 16-bit gates the others may be float32; h has the dtype of the gates, the
-/// returned state is then float32. Any strides, T = 0 and B = 0 allowed. Throws c10::ValueError.
+/// returned state is then float32. Any strides, T = 0 and B = 0 allowed. Throws InputError.
 SlstmOutput slstm(const at::Tensor& gates, const at::Tensor& recurrent,
                   const SlstmOptions& options = {});
 

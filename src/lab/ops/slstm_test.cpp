@@ -304,7 +304,7 @@ TEST(SlstmOp, SavesNothingWithoutGradients) {
 TEST(SlstmOp, EveryMistakeGetsItsSentence) {
   const at::Tensor gates = at::ones({2, 5, 3, 4, 6}), recurrent = at::ones({3, 4, 6, 6});
   const auto error = [&](const at::Tensor& g, const at::Tensor& r, const SlstmOptions& o = {}) {
-    return value_error([&] { slstm(g, r, o); });
+    return input_error([&] { slstm(g, r, o); });
   };
   EXPECT_EQ(error(at::ones({2, 5, 3, 24}), recurrent),
             "slstm: gates must have shape [B,T,H,4,K], got [2, 5, 3, 24].");

@@ -75,11 +75,11 @@ TEST(SwiGluOp, GradientsOnlyWhereAskedAndOnce) {
 
 TEST(SwiGluOp, Mistakes) {
   const at::Tensor x = at::ones({2, 3});
-  EXPECT_EQ(value_error([&] { swiglu(x, at::ones({3})); }),
+  EXPECT_EQ(input_error([&] { swiglu(x, at::ones({3})); }),
             "swiglu: up must have shape [2, 3] like gate, got [3].");
-  EXPECT_EQ(value_error([&] { swiglu(x, x.to(at::kDouble)); }),
+  EXPECT_EQ(input_error([&] { swiglu(x, x.to(at::kDouble)); }),
             "swiglu: up must be float32 like gate, got float64.");
-  EXPECT_EQ(value_error([&] { swiglu(x, at::Tensor()); }), "swiglu: up is an undefined tensor.");
+  EXPECT_EQ(input_error([&] { swiglu(x, at::Tensor()); }), "swiglu: up is an undefined tensor.");
 }
 
 }  // namespace

@@ -3,13 +3,15 @@
 #include <sstream>
 #include <vector>
 
+#include "base/check_input.h"
+
 namespace dp {
 namespace {
 
 void check_dense(const char* op, const char* name, const at::Tensor& x) {
-  TORCH_CHECK_VALUE(x.defined(), op, ": ", name, " is an undefined tensor.");
-  TORCH_CHECK_VALUE(x.layout() == at::kStrided, op, ": ", name,
-                    " must be a dense tensor, got layout ", x.layout(), ".");
+  DP_CHECK_INPUT(x.defined(), op, ": ", name, " is an undefined tensor.");
+  DP_CHECK_INPUT(x.layout() == at::kStrided, op, ": ", name, " must be a dense tensor, got layout ",
+                 x.layout(), ".");
 }
 
 std::vector<std::string> split_letters(const std::string& letters) {
@@ -73,35 +75,35 @@ ArgumentChecks::ArgumentChecks(const char* op, const char* leading_name, const a
     : op_(op), leading_name_(leading_name), leading_(leading) {
   check_dense(op, leading_name, leading);
   const at::ScalarType type = leading.scalar_type();
-  TORCH_CHECK_VALUE(at::isFloatingType(type), op, ": ", leading_name,
-                    " must be float32, float64, bfloat16 or float16, got ", dtype_name(type), ".");
+  DP_CHECK_INPUT(at::isFloatingType(type), op, ": ", leading_name,
+                 " must be float32, float64, bfloat16 or float16, got ", dtype_name(type), ".");
 }
 
 void ArgumentChecks::leading_has_rows() const {
-  TORCH_CHECK_VALUE(leading_.dim() >= 1 && leading_.size(-1) >= 1, op_, ": ", leading_name_,
-                    " must have shape [...,D] with D >= 1, got ", leading_.sizes(), ".");
+  DP_CHECK_INPUT(leading_.dim() >= 1 && leading_.size(-1) >= 1, op_, ": ", leading_name_,
+                 " must have shape [...,D] with D >= 1, got ", leading_.sizes(), ".");
 }
 
 void ArgumentChecks::type(const char* name, const at::Tensor& x, DtypeRule rule) const {
   check_dense(op_, name, x);
-  TORCH_CHECK_VALUE(x.device() == leading_.device(), op_, ": ", name, " must be on ",
-                    leading_.device(), " like ", leading_name_, ", got ", x.device(), ".");
+  DP_CHECK_INPUT(x.device() == leading_.device(), op_, ": ", name, " must be on ",
+                 leading_.device(), " like ", leading_name_, ", got ", x.device(), ".");
   const at::ScalarType got = x.scalar_type(), want = leading_.scalar_type();
   const bool or_float32 = rule == DtypeRule::kSameOrFloat32 && is_16_bit_float(want);
-  TORCH_CHECK_VALUE(got == want || (or_float32 && got == at::kFloat), op_, ": ", name, " must be ",
-                    dtype_name(want), " like ", leading_name_, or_float32 ? " or float32" : "",
-                    ", got ", dtype_name(got), ".");
+  DP_CHECK_INPUT(got == want || (or_float32 && got == at::kFloat), op_, ": ", name, " must be ",
+                 dtype_name(want), " like ", leading_name_, or_float32 ? " or float32" : "",
+                 ", got ", dtype_name(got), ".");
 }
 
 void ArgumentChecks::shape(const char* name, const at::Tensor& x, const ExpectedShape& expected,
                            const std::string& repair) const {
-  TORCH_CHECK_VALUE(matches(x, expected), op_, ": ", name, " must have shape ", describe(expected),
-                    ", got ", x.sizes(), ".", repair);
+  DP_CHECK_INPUT(matches(x, expected), op_, ": ", name, " must have shape ", describe(expected),
+                 ", got ", x.sizes(), ".", repair);
   for (size_t i = 0; i < expected.sizes.size(); ++i) {
     if (expected.sizes[i] >= 0 || x.size(static_cast<int64_t>(i)) >= 1) continue;
     const std::string letter = split_letters(expected.letters)[i];
-    TORCH_CHECK_VALUE(letter == "B" || letter == "T", op_, ": ", letter,
-                      " must be at least 1, got ", name, " of shape ", x.sizes(), ".");
+    DP_CHECK_INPUT(letter == "B" || letter == "T", op_, ": ", letter, " must be at least 1, got ",
+                   name, " of shape ", x.sizes(), ".");
   }
 }
 

@@ -1,4 +1,4 @@
-// Checks of arguments that the operators share. Every mistake is one sentence in a c10::ValueError: which operator, which
+// Checks of arguments that the operators share. Every mistake is one sentence in an InputError: which operator, which
 // tensor, what was expected, what was given.
 #pragma once
 #include <ATen/ATen.h>

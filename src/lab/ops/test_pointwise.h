@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "base/error.h"
 #include "ops/test_inputs.h"
 
 namespace dp {
@@ -62,14 +63,14 @@ inline void expect_finite_differences_agree(const Operator& op, const Tensors& a
   }
 }
 
-/// The message of the c10::ValueError that f throws.
-inline std::string value_error(const std::function<void()>& f) {
+/// The message of the InputError that f throws.
+inline std::string input_error(const std::function<void()>& f) {
   try {
     f();
-  } catch (const c10::ValueError& error) {
-    return error.msg();
+  } catch (const InputError& error) {
+    return error.what();
   } catch (const std::exception& error) {
-    return std::string("not a ValueError: ") + error.what();
+    return std::string("not an InputError: ") + error.what();
   }
   return "no error";
 }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "tasks/word_problem.h"
 
 namespace dp {
@@ -42,7 +43,7 @@ TEST(BatchPrefetcher, PassesErrorsOn) {
   const auto task = std::make_shared<const WordProblem>(WordProblemOptions{});
   BatchPrefetcher prefetcher(task, Split::kTest, 0);
   for (int i = 0; i < 3; ++i)  // the second time from the background
-    EXPECT_THROW(prefetcher.batch(static_cast<uint64_t>(i), 2, 0), c10::ValueError);
+    EXPECT_THROW(prefetcher.batch(static_cast<uint64_t>(i), 2, 0), InputError);
   EXPECT_EQ(prefetcher.batch(0, 2, 5).tokens.sizes(), (std::vector<int64_t>{2, 6}));
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/check_input.h"
+
 namespace dp {
 namespace {
 
@@ -58,7 +60,7 @@ class Evaluator {
 
   int64_t whole() {
     const int64_t value = sum();
-    TORCH_CHECK_VALUE(at_ == tokens_.size(), "ModularArithmetic: no expression at token ", at_);
+    DP_CHECK_INPUT(at_ == tokens_.size(), "ModularArithmetic: no expression at token ", at_);
     return value;
   }
 
@@ -91,12 +93,11 @@ class Evaluator {
     if (take(Arithmetic::kMinus)) return (Arithmetic::kModulus - factor()) % Arithmetic::kModulus;
     if (take(Arithmetic::kOpen)) {
       const int64_t value = sum();
-      TORCH_CHECK_VALUE(take(Arithmetic::kClose), "ModularArithmetic: no ) at token ", at_);
+      DP_CHECK_INPUT(take(Arithmetic::kClose), "ModularArithmetic: no ) at token ", at_);
       return value;
     }
-    TORCH_CHECK_VALUE(
-        at_ < tokens_.size() && tokens_[at_] >= 0 && tokens_[at_] < Arithmetic::kModulus,
-        "ModularArithmetic: no number at token ", at_);
+    DP_CHECK_INPUT(at_ < tokens_.size() && tokens_[at_] >= 0 && tokens_[at_] < Arithmetic::kModulus,
+                   "ModularArithmetic: no number at token ", at_);
     return tokens_[at_++];
   }
 
@@ -119,9 +120,7 @@ std::shared_ptr<const Task> BracketsOptions::make_task() const {
 }
 
 ModularArithmetic::ModularArithmetic(const ModularArithmeticOptions& options, bool brackets)
-    : FormalLanguage(options.min_length, kShortest),
-      brackets_(brackets),
-      divided_from_(kShortest) {
+    : FormalLanguage(options.min_length, kShortest), brackets_(brackets), divided_from_(kShortest) {
   const auto count = brackets_ ? count_bracketed : count_plain;
   while (count(static_cast<size_t>(num_symbols(divided_from_))) < kSmallestDivided) ++divided_from_;
 }

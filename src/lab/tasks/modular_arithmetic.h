@@ -48,7 +48,7 @@ class ModularArithmetic final : public FormalLanguage {
   int64_t num_tokens(int64_t length) const override { return num_symbols(length) + 1; }
   bool splits_are_disjoint(int64_t length) const override { return length >= divided_from_; }
 
-  /// The value, 0 to 4, of an expression of tokens without '='. Throws c10::ValueError if it is not an expression.
+  /// The value, 0 to 4, of an expression of tokens without '='. Throws InputError if it is not an expression.
   static int64_t value(std::span<const int32_t> expression);
 
  protected:

@@ -128,8 +128,8 @@ TEST(Parity, SplitsShareNoSequence) {
 
 TEST(Parity, RefusesBadOptions) {
   EXPECT_THROW(Parity({.min_length = 0}), InputError);
-  EXPECT_THROW(Parity({}).batch(Split::kTrain, 0, 0, 1, 0), c10::ValueError);
-  EXPECT_THROW(Parity({}).batch(Split::kTrain, 0, 0, 1, {5, 1}), c10::ValueError);
+  EXPECT_THROW(Parity({}).batch(Split::kTrain, 0, 0, 1, 0), InputError);
+  EXPECT_THROW(Parity({}).batch(Split::kTrain, 0, 0, 1, {5, 1}), InputError);
   EXPECT_EQ(input_bits(bit_rows(Parity({}).batch(Split::kTrain, 0, 0, 1, 2).tokens)[0]).size(), 2u)
       << "shorter than the shortest to train with";
   EXPECT_EQ(Parity({}).token_name(1), "1");

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "base/check_input.h"
+
 namespace dp {
 
 Batch Batch::rows(int64_t begin, int64_t end) const {
@@ -22,11 +24,11 @@ Batch Task::batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size
 Batch Task::sequences(Split split, uint64_t seed, uint64_t first, int64_t count,
                       const Difficulty& difficulty) const {
   const auto [length, letters] = difficulty;
-  TORCH_CHECK_VALUE(count >= 1, "Task: batch_size must be at least 1, got ", count);
-  TORCH_CHECK_VALUE(length >= shortest(), "Task: length must be at least ", shortest(), ", got ",
-                    length);
-  TORCH_CHECK_VALUE(letters >= 0 && letters <= num_letters(), "Task: letters must be 0 to ",
-                    num_letters(), ", got ", letters);
+  DP_CHECK_INPUT(count >= 1, "Task: batch_size must be at least 1, got ", count);
+  DP_CHECK_INPUT(length >= shortest(), "Task: length must be at least ", shortest(), ", got ",
+                 length);
+  DP_CHECK_INPUT(letters >= 0 && letters <= num_letters(), "Task: letters must be 0 to ",
+                 num_letters(), ", got ", letters);
   return make_sequences(split, seed, first, count, difficulty);
 }
 

@@ -76,7 +76,7 @@ class Task {
   virtual int64_t num_tokens(int64_t length) const = 0;
   /// Whether no sequence of this length comes up in two different splits, whatever the seeds.
   virtual bool splits_are_disjoint(int64_t length) const = 0;
-  /// [batch_size, num_tokens(length)]. Throws c10::ValueError for no sequences, for too short ones, or
+  /// [batch_size, num_tokens(length)]. Throws InputError for no sequences, for too short ones, or
   /// for more letters than there are.
   Batch batch(Split split, uint64_t seed, uint64_t index, int64_t batch_size,
               const Difficulty& difficulty) const;

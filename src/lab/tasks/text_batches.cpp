@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/check_input.h"
 #include "base/error.h"
 #include "base/quote.h"
 #include "tasks/shuffle.h"
@@ -15,8 +16,8 @@ namespace dp {
 TextBatches::TextBatches(std::shared_ptr<const TokenDataset> dataset,
                          const TextBatchOptions& options)
     : dataset_(std::move(dataset)), options_(options) {
-  TORCH_CHECK_VALUE(options.length >= 1, "TextBatches: length must be at least 1, got ",
-                    options.length);
+  DP_CHECK_INPUT(options.length >= 1, "TextBatches: length must be at least 1, got ",
+                 options.length);
   const uint64_t tokens = dataset_->num_tokens();
   num_windows_ = tokens == 0 ? 0 : (tokens - 1) / static_cast<uint64_t>(options.length);
   if (num_windows_ == 0)
@@ -33,10 +34,10 @@ uint64_t TextBatches::window(uint64_t number) const {
 
 Batch TextBatches::batch(uint64_t index, int64_t batch_size, int64_t rank,
                          int64_t num_ranks) const {
-  TORCH_CHECK_VALUE(num_ranks >= 1 && rank >= 0 && rank < num_ranks,
-                    "TextBatches: rank must be 0 to ", num_ranks - 1, ", got ", rank);
-  TORCH_CHECK_VALUE(batch_size > rank, "TextBatches: batch_size must be more than the rank, ", rank,
-                    ", got ", batch_size);
+  DP_CHECK_INPUT(num_ranks >= 1 && rank >= 0 && rank < num_ranks, "TextBatches: rank must be 0 to ",
+                 num_ranks - 1, ", got ", rank);
+  DP_CHECK_INPUT(batch_size > rank, "TextBatches: batch_size must be more than the rank, ", rank,
+                 ", got ", batch_size);
   return windows(index * static_cast<uint64_t>(batch_size) + static_cast<uint64_t>(rank),
                  (batch_size - rank + num_ranks - 1) / num_ranks, static_cast<uint64_t>(num_ranks));
 }

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "text/token_shards.h"
 #include "tasks/task.h"
+#include "text/token_shards.h"
 
 namespace dp {
 
@@ -32,7 +32,7 @@ class TextBatches {
   uint64_t num_windows() const { return num_windows_; }
 
   /// Windows index * batch_size and following of the endless sequence of epochs. Of several processes, `rank` of
-  /// `num_ranks` gets rows rank, rank + num_ranks, ... of that. Throws c10::ValueError for no rows.
+  /// `num_ranks` gets rows rank, rank + num_ranks, ... of that. Throws InputError for no rows.
   Batch batch(uint64_t index, int64_t batch_size, int64_t rank = 0, int64_t num_ranks = 1) const;
 
   /// Windows first, first + step, ... of the endless sequence of epochs, `count` of them.

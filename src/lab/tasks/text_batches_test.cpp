@@ -128,11 +128,11 @@ TEST(TextBatches, RefusesTooLittle) {
   const TestFolder folder;
   const auto data = counting(folder / "d", 10);
   EXPECT_THROW(TextBatches(data, {.length = 10}), InputError);
-  EXPECT_THROW(TextBatches(data, {.length = 0}), c10::ValueError);
+  EXPECT_THROW(TextBatches(data, {.length = 0}), InputError);
   const TextBatches batches(data, {.length = 9});
-  EXPECT_THROW(batches.batch(0, 0), c10::ValueError);
-  EXPECT_THROW(batches.batch(0, 2, 2, 3), c10::ValueError);
-  EXPECT_THROW(batches.batch(0, 2, 2, 2), c10::ValueError);
+  EXPECT_THROW(batches.batch(0, 0), InputError);
+  EXPECT_THROW(batches.batch(0, 2, 2, 3), InputError);
+  EXPECT_THROW(batches.batch(0, 2, 2, 2), InputError);
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ TEST(WordProblem, LettersComeSimplestFirst) {
   EXPECT_TRUE(task.batch(Split::kTest, 0, 0, 8, 40)
                   .tokens.equal(backwards.batch(Split::kTest, 0, 0, 8, 40).tokens))
       << "the order of letters is for curricula alone";
-  EXPECT_THROW(task.batch(Split::kTrain, 0, 0, 1, {40, 121}), c10::ValueError);
+  EXPECT_THROW(task.batch(Split::kTrain, 0, 0, 1, {40, 121}), InputError);
 
   const WordProblem other({.group = "A5", .most_moved_first = true});
   EXPECT_EQ(other.group().subgroup(other.letters().first(2)).size(), 60);
@@ -208,8 +208,8 @@ TEST(WordProblem, RefusesBadOptions) {
             "max_moved: expected 0 for all elements, or how many points they may move, found -1");
   EXPECT_EQ(option_error({.tokens_per_element = 0}),
             "tokens_per_element: expected 1 to 64, found 0");
-  EXPECT_THROW(WordProblem({}).batch(Split::kTrain, 0, 0, 0, 5), c10::ValueError);
-  EXPECT_THROW(WordProblem({}).batch(Split::kTrain, 0, 0, 1, 0), c10::ValueError);
+  EXPECT_THROW(WordProblem({}).batch(Split::kTrain, 0, 0, 0, 5), InputError);
+  EXPECT_THROW(WordProblem({}).batch(Split::kTrain, 0, 0, 1, 0), InputError);
 }
 
 }  // namespace

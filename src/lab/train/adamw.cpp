@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/check_input.h"
 #include "kernels/adamw.h"
 #include "ops/aten_executor.h"
 
@@ -13,7 +14,7 @@ namespace dp {
 namespace {
 
 void check_number(const char* name, double x, bool in_range, const char* range) {
-  TORCH_CHECK_VALUE(in_range, "AdamW: ", name, " must be ", range, ", got ", x, ".");
+  DP_CHECK_INPUT(in_range, "AdamW: ", name, " must be ", range, ", got ", x, ".");
 }
 
 void check_options(const AdamWOptions& o) {
@@ -34,10 +35,10 @@ bool is_plain_float(const at::Tensor& x) {
 at::Tensor checked_gradient(const at::Tensor& parameter) {
   const at::Tensor& gradient = parameter.grad();
   if (!gradient.defined()) return gradient;
-  TORCH_CHECK_VALUE(is_plain_float(gradient) && gradient.sizes() == parameter.sizes(),
-                    "AdamW: a gradient must be dense float32 on cpu of shape ", parameter.sizes(),
-                    " like its parameter, got ", gradient.toString(), " of shape ",
-                    gradient.sizes(), ".");
+  DP_CHECK_INPUT(is_plain_float(gradient) && gradient.sizes() == parameter.sizes(),
+                 "AdamW: a gradient must be dense float32 on cpu of shape ", parameter.sizes(),
+                 " like its parameter, got ", gradient.toString(), " of shape ", gradient.sizes(),
+                 ".");
   return gradient.detach().contiguous();
 }
 
@@ -52,12 +53,12 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, AdamWOptions options) : options
                  "at least 0");
     for (const at::Tensor& x : group.parameters) {
       const size_t index = parameters_.size();
-      TORCH_CHECK_VALUE(x.defined(), "AdamW: parameter ", index, " is an undefined tensor.");
-      TORCH_CHECK_VALUE(is_plain_float(x) && x.is_contiguous() && x.is_leaf(), "AdamW: parameter ",
-                        index, " must be a contiguous float32 leaf on cpu, got ", x.toString(),
-                        " of shape ", x.sizes(), ".");
-      TORCH_CHECK_VALUE(seen.insert(x.unsafeGetTensorImpl()).second, "AdamW: parameter ", index,
-                        " of shape ", x.sizes(), " is given twice.");
+      DP_CHECK_INPUT(x.defined(), "AdamW: parameter ", index, " is an undefined tensor.");
+      DP_CHECK_INPUT(is_plain_float(x) && x.is_contiguous() && x.is_leaf(), "AdamW: parameter ",
+                     index, " must be a contiguous float32 leaf on cpu, got ", x.toString(),
+                     " of shape ", x.sizes(), ".");
+      DP_CHECK_INPUT(seen.insert(x.unsafeGetTensorImpl()).second, "AdamW: parameter ", index,
+                     " of shape ", x.sizes(), " is given twice.");
       parameters_.push_back(x);
       weight_decays_.push_back(weight_decay);
       const at::Tensor values = x.detach();
@@ -99,17 +100,17 @@ void AdamW::zero_grad() {
 }
 
 void AdamW::load_state(const std::vector<ParameterState>& state) {
-  TORCH_CHECK_VALUE(state.size() == state_.size(), "AdamW: a state must have ", state_.size(),
-                    " entries, one per parameter, got ", state.size(), ".");
+  DP_CHECK_INPUT(state.size() == state_.size(), "AdamW: a state must have ", state_.size(),
+                 " entries, one per parameter, got ", state.size(), ".");
   for (size_t i = 0; i < state.size(); ++i) {
     const at::IntArrayRef sizes = parameters_[i].sizes();
     for (const at::Tensor& x : {state[i].exp_avg, state[i].exp_avg_sq})
-      TORCH_CHECK_VALUE(is_plain_float(x) && x.sizes() == sizes, "AdamW: the state of parameter ",
-                        i, " must be dense float32 on cpu of shape ", sizes, ", got ",
-                        x.defined() ? x.toString() : "an undefined tensor", " of shape ",
-                        x.defined() ? x.sizes() : at::IntArrayRef(), ".");
-    TORCH_CHECK_VALUE(state[i].steps >= 0, "AdamW: the steps of parameter ", i,
-                      " must be at least 0, got ", state[i].steps, ".");
+      DP_CHECK_INPUT(is_plain_float(x) && x.sizes() == sizes, "AdamW: the state of parameter ", i,
+                     " must be dense float32 on cpu of shape ", sizes, ", got ",
+                     x.defined() ? x.toString() : "an undefined tensor", " of shape ",
+                     x.defined() ? x.sizes() : at::IntArrayRef(), ".");
+    DP_CHECK_INPUT(state[i].steps >= 0, "AdamW: the steps of parameter ", i,
+                   " must be at least 0, got ", state[i].steps, ".");
   }
   for (size_t i = 0; i < state.size(); ++i) {
     state_[i].exp_avg.copy_(state[i].exp_avg.detach());

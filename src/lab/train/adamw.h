@@ -16,7 +16,7 @@ double gradient_norm(const std::vector<at::Tensor>& parameters);
 /// their step does not count, as in torch. Results do not depend on the number of threads.
 class AdamW final : public Optimiser {
  public:
-  /// Throws c10::ValueError if a parameter is not as above or is given twice, or a number is out of
+  /// Throws InputError if a parameter is not as above or is given twice, or a number is out of
   /// its range.
   AdamW(std::vector<ParameterGroup> groups, AdamWOptions options);
 

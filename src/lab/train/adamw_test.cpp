@@ -8,6 +8,8 @@
 #include <cmath>
 #include <functional>
 
+#include "base/error.h"
+
 namespace dp {
 namespace {
 
@@ -44,11 +46,11 @@ double largest_difference(const at::Tensor& got, const at::Tensor& want) {
   return (got.detach().to(at::kDouble) - want).abs().max().item<double>();
 }
 
-std::string value_error(const std::function<void()>& f) {
+std::string input_error(const std::function<void()>& f) {
   try {
     f();
-  } catch (const c10::ValueError& error) {
-    return error.msg();
+  } catch (const InputError& error) {
+    return error.what();
   }
   return "no error";
 }
@@ -147,7 +149,7 @@ TEST(AdamW, GradientNorm) {
 TEST(AdamW, Mistakes) {
   const at::Tensor a = parameter({2, 3}, 1);
   const auto make = [](const at::Tensor& x, AdamWOptions options = {}) {
-    return value_error([&] { AdamW({{{x}, {}}}, options); });
+    return input_error([&] { AdamW({{{x}, {}}}, options); });
   };
   EXPECT_EQ(make(a), "no error");
   EXPECT_EQ(make(a.detach().to(at::kDouble)),
@@ -157,7 +159,7 @@ TEST(AdamW, Mistakes) {
             "AdamW: parameter 0 must be a contiguous float32 leaf on cpu, got CPUFloatType of "
             "shape [3, 2].");
   EXPECT_EQ(make(at::Tensor()), "AdamW: parameter 0 is an undefined tensor.");
-  EXPECT_EQ(value_error([&] {
+  EXPECT_EQ(input_error([&] {
               AdamW({{{a}, {}}, {{a}, 0.0}}, {});
             }),
             "AdamW: parameter 1 of shape [2, 3] is given twice.");
@@ -166,11 +168,11 @@ TEST(AdamW, Mistakes) {
   EXPECT_EQ(make(a, {1e-3, 0.9, 2}), "AdamW: beta2 must be in [0, 1), got 2.");
   EXPECT_EQ(make(a, {1e-3, 0.9, 0.99, 0}), "AdamW: eps must be above 0, got 0.");
   AdamW optimizer({{{a}, {}}}, {});
-  EXPECT_EQ(value_error([&] { optimizer.step(NAN); }),
+  EXPECT_EQ(input_error([&] { optimizer.step(NAN); }),
             "AdamW: learning_rate must be at least 0, got nan.");
-  EXPECT_EQ(value_error([&] { optimizer.load_state({}); }),
+  EXPECT_EQ(input_error([&] { optimizer.load_state({}); }),
             "AdamW: a state must have 1 entries, one per parameter, got 0.");
-  EXPECT_EQ(value_error([&] {
+  EXPECT_EQ(input_error([&] {
               optimizer.load_state({{at::zeros({2, 3}), at::zeros({3, 2}), 1}});
             }),
             "AdamW: the state of parameter 0 must be dense float32 on cpu of shape [2, 3], got "

@@ -44,14 +44,15 @@ class Optimiser {
 
   /// In the order of the groups, on rank 0; elsewhere empty.
   virtual std::vector<ParameterState> gather_state() = 0;
-  /// Copies the states, or this rank's part of them. Throws c10::ValueError if they do not fit the parameters.
+  /// Copies the states, or this rank's part of them. Throws InputError if they do not fit the parameters.
   virtual void load_state(const std::vector<ParameterState>& states) = 0;
   /// Memory of this rank's part of the state.
   virtual int64_t state_bytes_here() const = 0;
 };
 
 /// AdamW alone, or sharded over the ranks of `world` if there is one.
-std::unique_ptr<Optimiser> make_optimiser(std::vector<ParameterGroup> groups, AdamWOptions options, World* world);
+std::unique_ptr<Optimiser> make_optimiser(std::vector<ParameterGroup> groups, AdamWOptions options,
+                                          World* world);
 
 /// The parameters that decay, then the others, which do not.
 std::vector<ParameterGroup> parameter_groups(LanguageModel& model, double weight_decay);

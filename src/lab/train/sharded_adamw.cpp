@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check_input.h"
 #include "kernels/adamw.h"
 #include "ops/aten_executor.h"
 
@@ -30,8 +31,8 @@ struct ShardedAdamW::Slot {
   size_t bucket = 0;
   int64_t offset = 0;  // in its bucket
   int64_t steps = 0;
-  bool taken = false;  // its gradient, in this step
-  bool used = false;   // it has one, here or, after reduce_gradients(), on any rank
+  bool taken = false;            // its gradient, in this step
+  bool used = false;             // it has one, here or, after reduce_gradients(), on any rank
   Accumulator accumulator = {};  // the hook lives as long as this
 
   at::Tensor view_in(const at::Tensor& flat) const {
@@ -53,8 +54,8 @@ ShardedAdamW::ShardedAdamW(const std::vector<ParameterGroup>& groups, AdamWOptio
     : options_(options), world_(world) {
   for (const ParameterGroup& group : groups)
     for (const at::Tensor& x : group.parameters) {
-      TORCH_CHECK_VALUE(x.defined() && x.scalar_type() == at::kFloat && x.is_contiguous(),
-                        "ShardedAdamW: parameter ", slots_.size(), " must be contiguous float32.");
+      DP_CHECK_INPUT(x.defined() && x.scalar_type() == at::kFloat && x.is_contiguous(),
+                     "ShardedAdamW: parameter ", slots_.size(), " must be contiguous float32.");
       Slot& slot = slots_.emplace_back();
       slot.parameter = x;
       slot.weight_decay = group.weight_decay.value_or(options.weight_decay);
@@ -223,10 +224,12 @@ std::vector<ParameterState> ShardedAdamW::gather_state() {
   const at::NoGradGuard no_grad;
   const bool first = world_.rank() == 0;
   std::vector<ParameterState> states(first ? slots_.size() : 0);
-  at::Tensor ParameterState::*const whole[] = {&ParameterState::exp_avg, &ParameterState::exp_avg_sq};
+  at::Tensor ParameterState::*const whole[] = {&ParameterState::exp_avg,
+                                               &ParameterState::exp_avg_sq};
   for (const Bucket& bucket : buckets_)
     for (const auto member : whole) {
-      const at::Tensor& own = member == &ParameterState::exp_avg ? bucket.exp_avg : bucket.exp_avg_sq;
+      const at::Tensor& own =
+          member == &ParameterState::exp_avg ? bucket.exp_avg : bucket.exp_avg_sq;
       const at::Tensor all = at::empty({world_.size(), own.numel()});
       world_.gather(own, all).wait();
       if (!first) continue;
@@ -239,14 +242,14 @@ std::vector<ParameterState> ShardedAdamW::gather_state() {
 }
 
 void ShardedAdamW::load_state(const std::vector<ParameterState>& state) {
-  TORCH_CHECK_VALUE(state.size() == slots_.size(), "ShardedAdamW: a state must have ",
-                    slots_.size(), " entries, one per parameter, got ", state.size(), ".");
+  DP_CHECK_INPUT(state.size() == slots_.size(), "ShardedAdamW: a state must have ", slots_.size(),
+                 " entries, one per parameter, got ", state.size(), ".");
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < state.size(); ++i) {
     for (const at::Tensor& x : {state[i].exp_avg, state[i].exp_avg_sq})
-      TORCH_CHECK_VALUE(x.defined() && x.sizes() == slots_[i].parameter.sizes(),
-                        "ShardedAdamW: the state of parameter ", i, " must be of shape ",
-                        slots_[i].parameter.sizes(), ".");
+      DP_CHECK_INPUT(x.defined() && x.sizes() == slots_[i].parameter.sizes(),
+                     "ShardedAdamW: the state of parameter ", i, " must be of shape ",
+                     slots_[i].parameter.sizes(), ".");
     slots_[i].steps = state[i].steps;
   }
   for (Bucket& bucket : buckets_) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check_input.h"
 #include "ops/linear.h"
 
 namespace dp {
@@ -96,9 +97,9 @@ at::Tensor TransformerMixer::forward(const at::Tensor& x, const MixerContext& co
                one_v = v.defined() ? v.slice(0, s, s + 1) : v;
     parts.push_back(attend(x.slice(1, offsets[s], offsets[s + 1]), one_k, one_v));
     all_k.push_back(one_k), all_v.push_back(one_v);
-    TORCH_CHECK_VALUE(context.state == nullptr || one_k.size(1) == all_k[0].size(1),
-                      "transformer: packed sequences that carry a cache must be equally long, got ",
-                      all_k[0].size(1), " and ", one_k.size(1), " tokens.");
+    DP_CHECK_INPUT(context.state == nullptr || one_k.size(1) == all_k[0].size(1),
+                   "transformer: packed sequences that carry a cache must be equally long, got ",
+                   all_k[0].size(1), " and ", one_k.size(1), " tokens.");
   }
   if (context.state != nullptr && !all_k.empty()) {
     context.keep("k", at::cat(all_k, 0)), context.keep("v", at::cat(all_v, 0));
