@@ -60,7 +60,7 @@ def build_library(torch):
     if torch["prefix"]:
         configure.append(f"-DCMAKE_PREFIX_PATH={torch['prefix']}")
     run(configure, "CMake cannot configure the build; it needs cmake, g++, Highway and nlohmann-json "
-                   "(Debian: cmake g++ libhwy-dev nlohmann-json3-dev libtorch-dev), and says above what is missing.")
+                   "(Debian: cmake g++ libhwy-dev libxxhash-dev nlohmann-json3-dev libtorch-dev), and says above what is missing.")
     jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or len(os.sched_getaffinity(0))
     run(["cmake", "--build", build, "--target", "dp_ops", "--parallel", jobs], "the build of the operators failed, see above.")
     return build / "src" / "lab" / "ops" / LIBRARY

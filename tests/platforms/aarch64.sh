@@ -12,7 +12,7 @@ install_packages() {
   [[ $compiler != clang ]] || tools+=(clang)
   dpkg --add-architecture arm64 && apt-get update -q &&
     apt-get install -qy --no-install-recommends "${tools[@]}" \
-      {libhwy,libgtest,libsentencepiece,libpcre2,libutf8proc,libzstd,zlib1g}-dev:arm64
+      {libhwy,libgtest,libsentencepiece,libpcre2,libutf8proc,libxxhash,libzstd,zlib1g}-dev:arm64
 }
 
 start=$(clock)

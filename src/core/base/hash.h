@@ -1,8 +1,8 @@
-// A checksum of bytes.
+// A checksum of bytes: XXH64.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,15 +13,14 @@ namespace dp {
 /// accidents, not against malice.
 class Hasher {
  public:
+  Hasher();
+  ~Hasher();
   void add(std::span<const std::byte> bytes);
   uint64_t result() const;
 
  private:
-  void take_block(const std::byte* block);
-
-  std::array<uint64_t, 4> lanes_ = {0x60ea27eeadc0b5d6, 0xc2b2ae3d27d4eb4f, 0, 0x61c8864e7a143579};
-  std::array<std::byte, 32> begun_{};  // a block of which only the first size_ % 32 bytes are there
-  uint64_t size_ = 0;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 uint64_t xxh64(std::span<const std::byte> bytes);
