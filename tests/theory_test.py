@@ -336,6 +336,13 @@ class Theory(Case):
         self.assertEqual((found["automata"], found["wrong"]), (6, 0))
         self.assertGreater(found["delayed"], 0)
         self.assertGreaterEqual(found["permuting_in_cascade"], 3)
+        words = ("--words", "all:5", "--random", "2x100", "--json", file, "--resume")
+        result = dp("theory-automata", "--count", 7, *words)  # one more
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual(len(result.stdout.split("\n\n")[0].splitlines()), 1)
+        more = json.loads(file.read_text())
+        self.assertEqual((more["automata"], more["rows"][:6]), (7, found["rows"]))
+        self.assert_refused(dp("theory-automata", "--count", 7, *words, "--seed", 1), "--resume", "words")
 
     def test_table(self):
         file = self.folder / "theory.json"

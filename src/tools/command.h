@@ -3,6 +3,7 @@
 #include <CLI/App.hpp>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 namespace dp::cli {
@@ -46,6 +47,9 @@ class JsonOption {
   void check() const;
   /// Writes the file if one was asked for, and says so.
   void write(const nlohmann::ordered_json& value) const;
+  void write_quietly(const nlohmann::ordered_json& value) const;
+  /// What the file holds; none if there is no file. Throws InputError if it is not JSON.
+  std::optional<nlohmann::ordered_json> read() const;
 
  private:
   std::string path_;

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "base/quote.h"
 #include "tools/command.h"
 
@@ -59,9 +61,21 @@ void JsonOption::check() const {
   if (!path_.empty()) require_writable(path_);
 }
 
+void JsonOption::write_quietly(const nlohmann::ordered_json& value) const {
+  if (!path_.empty()) write_file_atomically(path_, value.dump(2) + "\n");
+}
+
+std::optional<nlohmann::ordered_json> JsonOption::read() const {
+  std::ifstream file(path_);
+  if (path_.empty() || !file) return std::nullopt;
+  auto value = nlohmann::ordered_json::parse(file, nullptr, false);
+  if (value.is_discarded()) throw InputError(quote(path_) + ": expected JSON");
+  return value;
+}
+
 void JsonOption::write(const nlohmann::ordered_json& value) const {
   if (path_.empty()) return;
-  write_file_atomically(path_, value.dump(2) + "\n");
+  write_quietly(value);
   std::printf("wrote %s\n", path_.c_str());
 }
 

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "base/error.h"
 #include "base/timer.h"
 #include "theory/compile.h"
 #include "theory/random_automata.h"
@@ -22,7 +22,16 @@ struct AutomataOptions {
   uint64_t automata_seed = 1;
   WordOptions words{.words = "all:7", .random = "20x200", .options = {}};
   JsonOption json;
+  bool resume = false;
   ThreadsOption threads;
+
+  /// What the results depend on besides the automata.
+  ordered_json words_json() const {
+    const theory::VerifyOptions& o = words.options;
+    return {{"all_words_up_to", o.all_words_up_to}, {"most_words", o.most_words},
+            {"random_words", o.random_words},       {"random_length", o.random_length},
+            {"long", o.long_length},                {"seed", o.seed}};
+  }
 };
 
 ordered_json check_automaton(const Automaton& automaton, int64_t num_householder,
@@ -47,53 +56,92 @@ ordered_json check_automaton(const Automaton& automaton, int64_t num_householder
           {"seconds", timer.seconds()}};
 }
 
+ordered_json check_drawn(int64_t number, const AutomataOptions& options) {
+  const theory::RandomAutomaton drawn = theory::draw_automaton(options.automata_seed, number);
+  ordered_json row = {{"number", number},
+                      {"states", drawn.automaton.num_states()},
+                      {"levels", drawn.cascade.levels.size()},
+                      {"permutes_in_cascade", drawn.permutes_in_cascade},
+                      {"models", ordered_json::array()}};
+  for (const int64_t n : {int64_t{0}, int64_t{1}}) {
+    row["models"].push_back(check_automaton(drawn.automaton, n, options));
+    if (row["models"].back()["num_householder"] == 1) break;
+  }
+  return row;
+}
+
+void print_row(const ordered_json& row) {
+  std::string text;
+  for (const ordered_json& model : row["models"])
+    text += (text.empty() ? "" : ", ") + std::string(model["exact"].get<bool>() ? "✓" : "✗") +
+            " n_h = " + model["num_householder"].dump() + " in " + model["layers"].dump() +
+            " layers";
+  std::printf("%4ld  %d states, %d levels: %s\n", row["number"].get<int64_t>(),
+              row["states"].get<int>(), row["levels"].get<int>(), text.c_str());
+  std::fflush(stdout);
+}
+
+struct AutomataCounts {
+  int64_t automata = 0, models = 0, wrong = 0, cascades = 0, delayed = 0, positions = 0;
+
+  explicit AutomataCounts(const ordered_json& rows) {
+    for (const ordered_json& row : rows) {
+      ++automata, cascades += row["permutes_in_cascade"].get<bool>();
+      for (const ordered_json& model : row["models"]) {
+        ++models, wrong += !model["exact"].get<bool>();
+        positions += model["positions"].get<int64_t>();
+        delayed += model["detail"].get<std::string>().find("blocks") != std::string::npos;
+      }
+    }
+  }
+};
+
+ordered_json to_json(const AutomataOptions& options, const ordered_json& rows) {
+  const AutomataCounts counts(rows);
+  return {{"first", options.first},
+          {"automata", counts.automata},
+          {"automata_seed", options.automata_seed},
+          {"words", options.words_json()},
+          {"permuting_in_cascade", counts.cascades},
+          {"models", counts.models},
+          {"delayed", counts.delayed},
+          {"wrong", counts.wrong},
+          {"positions", counts.positions},
+          {"rows", rows}};
+}
+
+/// The rows of an earlier run that was stopped; none if there is no such file.
+ordered_json earlier_rows(const AutomataOptions& options) {
+  const auto earlier = options.json.read();
+  if (!earlier) return ordered_json::array();
+  for (const auto& [field, value] :
+       {std::pair("first", ordered_json(options.first)),
+        {"automata_seed", ordered_json(options.automata_seed)},
+        {"words", options.words_json()}})
+    if (!earlier->contains(field) || (*earlier)[field] != value)
+      throw InputError(std::string("--resume: the file of --json has another ") + field +
+                       ", expected " + value.dump());
+  return (*earlier)["rows"];
+}
+
 int run_automata(AutomataOptions& options) {
   options.words.parse();
   options.json.check();
-  auto rows = ordered_json::array();
-  int64_t models = 0, wrong = 0, cascades = 0, delayed = 0, positions = 0;
-  for (int64_t i = options.first; i < options.first + options.count; ++i) {
-    const theory::RandomAutomaton drawn = theory::draw_automaton(options.automata_seed, i);
-    cascades += drawn.permutes_in_cascade;
-    ordered_json row = {{"number", i},
-                        {"states", drawn.automaton.num_states()},
-                        {"levels", drawn.cascade.levels.size()},
-                        {"permutes_in_cascade", drawn.permutes_in_cascade},
-                        {"models", ordered_json::array()}};
-    std::string text;
-    std::set<int64_t> done;
-    for (const int64_t n : {int64_t{0}, int64_t{1}}) {
-      ordered_json model = check_automaton(drawn.automaton, n, options);
-      const auto factors = model["num_householder"].get<int64_t>();
-      if (!done.insert(factors).second) break;  // the smallest is 1
-      ++models, wrong += !model["exact"].get<bool>(),
-          positions += model["positions"].get<int64_t>();
-      delayed += model["detail"].get<std::string>().find("blocks") != std::string::npos;
-      text += (text.empty() ? "" : ", ") + std::string(model["exact"].get<bool>() ? "✓" : "✗") +
-              " n_h = " + std::to_string(factors) + " in " + model["layers"].dump() + " layers";
-      row["models"].push_back(std::move(model));
-      if (factors == 1) break;
-    }
-    std::printf("%4ld  %d states, %zu levels: %s\n", i, drawn.automaton.num_states(),
-                drawn.cascade.levels.size(), text.c_str());
-    std::fflush(stdout);
-    rows.push_back(std::move(row));
+  ordered_json rows = options.resume ? earlier_rows(options) : ordered_json::array();
+  for (auto i = options.first + static_cast<int64_t>(rows.size());
+       i < options.first + options.count; ++i) {
+    rows.push_back(check_drawn(i, options));
+    print_row(rows.back());
+    options.json.write_quietly(to_json(options, rows));
   }
+  const AutomataCounts counts(rows);
   std::printf(
       "\n%ld automata, %ld of them with a level that permutes in a cascade of several; %ld models, "
       "%ld of them with delayed factors, %ld answers compared: %s\n",
-      options.count, cascades, models, delayed, positions,
-      wrong == 0 ? "no error" : (std::to_string(wrong) + " models are wrong").c_str());
-  options.json.write({{"first", options.first},
-                      {"automata", options.count},
-                      {"seed", options.automata_seed},
-                      {"permuting_in_cascade", cascades},
-                      {"models", models},
-                      {"delayed", delayed},
-                      {"wrong", wrong},
-                      {"positions", positions},
-                      {"rows", std::move(rows)}});
-  return wrong == 0 ? 0 : 1;
+      counts.automata, counts.cascades, counts.models, counts.delayed, counts.positions,
+      counts.wrong == 0 ? "no error" : (std::to_string(counts.wrong) + " models are wrong").c_str());
+  options.json.write(to_json(options, rows));
+  return counts.wrong == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -118,6 +166,8 @@ Run add_theory_automata(CLI::App& app) {
       ->capture_default_str();
   options->words.add_to(app);
   options->json.add_to(app);
+  app.add_flag("--resume", options->resume,
+               "go on after the automata that the file of --json has already");
   options->threads.add_to(app);
   return [options] { return run_automata(*options); };
 }

@@ -40,7 +40,9 @@ std::unique_ptr<theory::Answerer> open_answerer(const std::filesystem::path& dir
                                                 int threads) {
   if (!runtime::is_supported(read_model_config(directory)))
     return nn_answerer(directory, threads);
-  return theory::make_answerer(runtime::Model::open(directory), threads);
+  const auto zeros =
+      theory::is_compiled(directory) ? runtime::Zeros::kLeaveOut : runtime::Zeros::kMultiply;
+  return theory::make_answerer(runtime::Model::open(directory, zeros), threads);
 }
 
 WordParser::WordParser(const theory::Problem& problem)

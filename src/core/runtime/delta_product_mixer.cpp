@@ -34,7 +34,7 @@ struct DeltaProductMixer::Arrays {
     in.num_sequences = 1;
     in.offsets = offsets;
     in.N = N, in.H = H, in.K = K, in.V = V;
-    in.scale = 1 / std::sqrt(static_cast<float>(K));
+    in.scale = layer.query_scale_;
     in.q = q + rows.first * H * K;
     in.k = k + rows.first * N * H * K;
     in.v = v + rows.first * N * H * V;
@@ -45,27 +45,29 @@ struct DeltaProductMixer::Arrays {
   }
 };
 
-DeltaProductMixer::DeltaProductMixer(const ModelConfig& config, const std::string& prefix,
+DeltaProductMixer::DeltaProductMixer(const LayerShape& shape, const std::string& prefix,
                                      WeightReader& weights)
-    : N_(static_cast<size_t>(config.num_householder)),
-      H_(static_cast<size_t>(config.num_heads)),
-      Hv_(static_cast<size_t>(config.value_heads())),
-      K_(static_cast<size_t>(config.head_dim)),
-      V_(static_cast<size_t>(config.value_head_dim())),
-      W_(config.use_short_conv ? static_cast<size_t>(config.conv_size) : 0),
-      eps_(config.norm_eps),
-      negative_eigenvalues_(config.allow_neg_eigval) {
+    : N_(static_cast<size_t>(shape.config.num_householder)),
+      H_(static_cast<size_t>(shape.config.num_heads)),
+      Hv_(static_cast<size_t>(shape.config.value_heads())),
+      K_(static_cast<size_t>(shape.config.head_dim)),
+      V_(static_cast<size_t>(shape.config.value_head_dim())),
+      W_(shape.config.use_short_conv ? static_cast<size_t>(shape.config.conv_size) : 0),
+      eps_(shape.config.norm_eps),
+      query_scale_(shape.query_scale),
+      negative_eigenvalues_(shape.config.allow_neg_eigval) {
+  const ModelConfig& config = shape.config;
   const int64_t D = config.hidden_size, heads = config.value_heads();
   q_.channels = static_cast<size_t>(config.query_width());
   k_.channels = static_cast<size_t>(config.key_width());
   v_.channels = static_cast<size_t>(config.value_width());
   q_.head_size = k_.head_size = K_;
-  q_.projection = weights.matrix(prefix + "q_proj.weight", config.query_width(), D);
-  k_.projection = weights.matrix(prefix + "k_proj.weight", config.key_width(), D);
-  v_.projection = weights.matrix(prefix + "v_proj.weight", config.value_width(), D);
-  b_proj_ = weights.matrix(prefix + "b_proj.weight", config.num_householder * heads, D);
+  q_.projection = weights.factor(prefix + "q_proj.weight", config.query_width(), D);
+  k_.projection = weights.factor(prefix + "k_proj.weight", config.key_width(), D);
+  v_.projection = weights.factor(prefix + "v_proj.weight", config.value_width(), D);
+  b_proj_ = weights.factor(prefix + "b_proj.weight", config.num_householder * heads, D);
   if (config.use_forget_gate) {
-    a_proj_ = weights.matrix(prefix + "a_proj.weight", heads, D);
+    a_proj_ = weights.factor(prefix + "a_proj.weight", heads, D);
     decay_rate_ = weights.floats(prefix + "A_log", {heads});
     for (float& rate : decay_rate_) rate = -std::exp(rate);
     dt_bias_ = weights.floats(prefix + "dt_bias", {heads});
@@ -84,9 +86,9 @@ DeltaProductMixer::DeltaProductMixer(const ModelConfig& config, const std::strin
     }
   }
   if (config.use_output_gate)
-    g_proj_ = weights.matrix(prefix + "g_proj.weight", config.output_width(), D);
+    g_proj_ = weights.factor(prefix + "g_proj.weight", config.output_width(), D);
   o_norm_ = weights.floats(prefix + "o_norm.weight", {config.value_head_dim()});
-  o_proj_ = weights.matrix(prefix + "o_proj.weight", D, config.output_width());
+  o_proj_ = weights.factor(prefix + "o_proj.weight", D, config.output_width());
   lay_out_state();
 }
 

@@ -13,7 +13,7 @@ namespace dp::runtime {
 class DeltaProductMixer final : public TokenMixer {
  public:
   /// Reads the parameters whose names begin with `prefix`.
-  DeltaProductMixer(const ModelConfig& config, const std::string& prefix, WeightReader& weights);
+  DeltaProductMixer(const LayerShape& shape, const std::string& prefix, WeightReader& weights);
 
   const std::vector<StatePart>& state_parts() const override { return parts_; }
   size_t matrix_bytes() const override {
@@ -50,6 +50,7 @@ class DeltaProductMixer final : public TokenMixer {
 
   size_t N_, H_, Hv_, K_, V_, W_;
   double eps_;
+  float query_scale_;
   bool negative_eigenvalues_;
   Stream q_, k_, v_;
   Matrix b_proj_, a_proj_, g_proj_, o_proj_;

@@ -6,6 +6,7 @@
 #include "base/quote.h"
 #include "runtime/delta_product_mixer.h"
 #include "runtime/rwkv7_mixer.h"
+#include "runtime/trim.h"
 
 namespace dp::runtime {
 namespace {
@@ -27,22 +28,23 @@ void check_state_size(const ModelConfig& c, const std::string& origin) {
                      std::to_string(static_cast<int64_t>(kMostStateBytes / 1e9)));
 }
 
-std::unique_ptr<TokenMixer> make_mixer(const ModelConfig& config, const std::string& prefix,
+std::unique_ptr<TokenMixer> make_mixer(const LayerShape& shape, const std::string& prefix,
                                        WeightReader& weights) {
-  if (config.architecture == Architecture::kRwkv7)
-    return std::make_unique<Rwkv7Mixer>(config, prefix + "attn.", weights);
-  return std::make_unique<DeltaProductMixer>(config, prefix + "attn.", weights);
+  if (shape.config.architecture == Architecture::kRwkv7)
+    return std::make_unique<Rwkv7Mixer>(shape, prefix + "attn.", weights);
+  return std::make_unique<DeltaProductMixer>(shape, prefix + "attn.", weights);
 }
 
-Block read_block(const ModelConfig& config, const std::string& prefix, WeightReader& weights) {
+Block read_block(const LayerShape& shape, const std::string& prefix, WeightReader& weights) {
+  const ModelConfig& config = shape.config;
   const int64_t D = config.hidden_size, width = config.mlp_width();
   Block block;
   block.mixer_norm = weights.floats(prefix + "attn_norm.weight", {D});
-  block.mixer = make_mixer(config, prefix, weights);
+  block.mixer = make_mixer(shape, prefix, weights);
   block.mlp_norm = weights.floats(prefix + "mlp_norm.weight", {D});
-  block.gate_proj = weights.matrix(prefix + "mlp.gate_proj.weight", width, D);
-  block.up_proj = weights.matrix(prefix + "mlp.up_proj.weight", width, D);
-  block.down_proj = weights.matrix(prefix + "mlp.down_proj.weight", D, width);
+  block.gate_proj = weights.factor(prefix + "mlp.gate_proj.weight", width, D);
+  block.up_proj = weights.factor(prefix + "mlp.up_proj.weight", width, D);
+  block.down_proj = weights.factor(prefix + "mlp.down_proj.weight", D, width);
   return block;
 }
 
@@ -62,15 +64,15 @@ bool is_supported(const ModelConfig& config) {
   }
 }
 
-std::shared_ptr<const Model> Model::open(const fs::path& path) {
+std::shared_ptr<const Model> Model::open(const fs::path& path, Zeros zeros) {
   std::error_code error;
   const fs::path folder = fs::is_regular_file(path, error) ? path.parent_path() : path;
   ModelConfig config = read_model_config(folder);
-  return std::make_shared<const Model>(std::move(config), tensors_of(Checkpoint::open(path)));
+  return std::make_shared<const Model>(std::move(config), tensors_of(Checkpoint::open(path)), zeros);
 }
 
 std::shared_ptr<const Model> Model::from_arrays(const ModelConfig& config,
-                                                std::map<std::string, Array> arrays) {
+                                                std::map<std::string, Array> arrays, Zeros zeros) {
   const auto kept = std::make_shared<const std::map<std::string, Array>>(std::move(arrays));
   NamedTensors tensors{"model", {}};
   for (const auto& [name, array] : *kept) {
@@ -83,26 +85,28 @@ std::shared_ptr<const Model> Model::from_arrays(const ModelConfig& config,
     tensors.tensors[name] = {
         name, "model", DType::kF32, array.shape, {}, std::as_bytes(std::span(array.values)), kept};
   }
-  return std::make_shared<const Model>(config, std::move(tensors));
+  return std::make_shared<const Model>(config, std::move(tensors), zeros);
 }
 
-Model::Model(ModelConfig config, NamedTensors tensors) : config_(std::move(config)) {
+Model::Model(ModelConfig config, NamedTensors tensors, Zeros zeros) : config_(std::move(config)) {
   check_model_config(config_, tensors.origin);
   if (!is_supported(config_))
     throw InputError(tensors.origin + ": model_type is " + quote(model_type(config_.architecture)) +
                      ", expected gated_deltaproduct, delta_net or gated_deltanet: other models run "
                      "where they are trained");
   check_state_size(config_, tensors.origin);
-  WeightReader weights(std::move(tensors), config_.num_householder);
+  const std::vector<LayerShape> layers =
+      zeros == Zeros::kLeaveOut ? trim_layers(config_, tensors) : whole_layers(config_);
+  WeightReader weights(std::move(tensors), config_.num_householder, zeros);
   embeddings_ = weights.matrix("model.embeddings.weight", config_.vocab_size, config_.hidden_size);
-  for (int64_t i = 0; i < config_.num_hidden_layers; ++i)
-    blocks_.push_back(read_block(config_, "model.layers." + std::to_string(i) + ".", weights));
+  for (size_t i = 0; i < layers.size(); ++i)
+    blocks_.push_back(read_block(layers[i], "model.layers." + std::to_string(i) + ".", weights));
   norm_ = weights.floats("model.norm.weight", {config_.hidden_size});
   if (config_.tie_word_embeddings) {
     weights.ignore("lm_head.weight");
     weights.ignore(scale_name("lm_head.weight"));
   } else {
-    head_ = weights.matrix("lm_head.weight", config_.vocab_size, config_.hidden_size);
+    head_ = weights.factor("lm_head.weight", config_.vocab_size, config_.hidden_size);
   }
   weights.finish();
   fingerprint_ = weights.fingerprint();

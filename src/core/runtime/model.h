@@ -48,12 +48,14 @@ class Model {
  public:
   /// A directory with config.json and weights, or a file of weights with a config.json beside it. Throws InputError
   /// that names the file, and the field or tensor at fault.
-  static std::shared_ptr<const Model> open(const std::filesystem::path& path);
+  static std::shared_ptr<const Model> open(const std::filesystem::path& path,
+                                           Zeros zeros = Zeros::kMultiply);
   /// A model put together by a program, under the names of docs/checkpoints.md.
   static std::shared_ptr<const Model> from_arrays(const ModelConfig& config,
-                                                  std::map<std::string, Array> arrays);
+                                                  std::map<std::string, Array> arrays,
+                                                  Zeros zeros = Zeros::kMultiply);
 
-  Model(ModelConfig config, NamedTensors tensors);
+  Model(ModelConfig config, NamedTensors tensors, Zeros zeros = Zeros::kMultiply);
 
   const ModelConfig& config() const { return config_; }
   const Matrix& embeddings() const { return embeddings_; }  // [vocab,D]

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 
 #include "base/error.h"
 #include "base/test_folder.h"
@@ -122,6 +123,49 @@ TEST(Model, WideModelsMatchTheDefinition) {
   for (const size_t block : {1, 8, 33, 70})
     EXPECT_LT(distance(logits_in_blocks(Model::from_arrays(config, arrays), tokens, block), want),
               kLogitTolerance);
+}
+
+// Nobody reads head 1 and every second unit of the first layer, the second head's keys have zeros, and two thirds
+// of all weights are 0.
+Arrays with_zeros(const ModelConfig& config, Arrays arrays) {
+  std::mt19937 random(5);
+  for (auto& [name, array] : arrays)
+    if (name.find("proj") != std::string::npos && array.shape.size() == 2)
+      for (float& value : array.values)
+        if (random() % 3 != 0) value = 0;
+  const auto clear = [&](const std::string& name, const auto& clears) {
+    const auto at = arrays.find("model.layers.0." + name);
+    if (at == arrays.end()) return;
+    const int64_t columns = at->second.shape[1];
+    for (size_t i = 0; i < at->second.values.size(); ++i) {
+      const auto number = static_cast<int64_t>(i);
+      if (clears(number / columns, number % columns)) at->second.values[i] = 0;
+    }
+  };
+  const int64_t K = config.head_dim, V = config.value_head_dim();
+  clear("attn.o_proj.weight", [&](int64_t, int64_t column) { return column / V == 1; });
+  clear("mlp.down_proj.weight", [](int64_t, int64_t column) { return column % 2 == 0; });
+  for (const char* name : {"attn.q_proj.weight", "attn.k_proj.weight"})
+    clear(name, [&](int64_t row, int64_t) { return row % K == 2 || row % K == K - 1; });
+  return arrays;
+}
+
+TEST(Model, ComputesTheSameWithoutZeros) {
+  int trimmed = 0;
+  for (const ModelConfig& config : every_config()) {
+    SCOPED_TRACE(describe(config));
+    const Arrays arrays = with_zeros(config, random_arrays(config));
+    const std::vector<int64_t> tokens = random_tokens(config, 40);
+    const auto whole = Model::from_arrays(config, arrays),
+               without = Model::from_arrays(config, arrays, Zeros::kLeaveOut);
+    trimmed += without->new_state().layers[0].size() < whole->new_state().layers[0].size();
+    EXPECT_EQ(without->new_state().layers[1].size(), whole->new_state().layers[1].size());
+    for (const size_t block : {1, 40})
+      EXPECT_LT(distance(logits_in_blocks(without, tokens, block),
+                         logits_in_blocks(whole, tokens, block)),
+                kLogitTolerance);
+  }
+  EXPECT_GT(trimmed, 3);  // models with convolutions or output gates stay as they are
 }
 
 TEST(Model, RefusesTokensOutsideTheVocabularyAndChangesNothing) {

@@ -8,24 +8,27 @@
 
 namespace dp::runtime {
 
-Rwkv7Mixer::Rwkv7Mixer(const ModelConfig& config, const std::string& prefix, WeightReader& weights)
-    : N_(static_cast<size_t>(config.num_householder)),
-      H_(static_cast<size_t>(config.num_heads)),
-      K_(static_cast<size_t>(config.head_dim)),
-      V_(static_cast<size_t>(config.value_head_dim())),
-      rank_(static_cast<size_t>(config.rwkv7.gate_low_rank_dim)),
-      eps_(config.norm_eps),
-      c_(config.allow_neg_eigval ? 2.0f : 1.0f) {
+Rwkv7Mixer::Rwkv7Mixer(const LayerShape& shape, const std::string& prefix,
+                       WeightReader& weights)
+    : N_(static_cast<size_t>(shape.config.num_householder)),
+      H_(static_cast<size_t>(shape.config.num_heads)),
+      K_(static_cast<size_t>(shape.config.head_dim)),
+      V_(static_cast<size_t>(shape.config.value_head_dim())),
+      rank_(static_cast<size_t>(shape.config.rwkv7.gate_low_rank_dim)),
+      eps_(shape.config.norm_eps),
+      query_scale_(shape.query_scale),
+      c_(shape.config.allow_neg_eigval ? 2.0f : 1.0f) {
+  const ModelConfig& config = shape.config;
   const int64_t D = config.hidden_size, R = config.rwkv7.gate_low_rank_dim;
-  q_proj_ = weights.matrix(prefix + "q_proj.weight", config.query_width(), D);
-  k_proj_ = weights.matrix(prefix + "k_proj.weight", config.key_width(), D);
-  v_proj_ = weights.matrix(prefix + "v_proj.weight", config.value_width(), D);
-  a_down_ = weights.matrix(prefix + "a_proj.0.weight", R, D);
-  a_up_ = weights.matrix(prefix + "a_proj.1.weight", config.key_width(), R);
+  q_proj_ = weights.factor(prefix + "q_proj.weight", config.query_width(), D);
+  k_proj_ = weights.factor(prefix + "k_proj.weight", config.key_width(), D);
+  v_proj_ = weights.factor(prefix + "v_proj.weight", config.value_width(), D);
+  a_down_ = weights.factor(prefix + "a_proj.0.weight", R, D);
+  a_up_ = weights.factor(prefix + "a_proj.1.weight", config.key_width(), R);
   a_bias_ = weights.floats(prefix + "a_proj.bias",
                            {config.num_householder, config.num_heads, config.head_dim});
   o_norm_ = weights.floats(prefix + "o_norm.weight", {config.value_head_dim()});
-  o_proj_ = weights.matrix(prefix + "o_proj.weight", D, config.output_width());
+  o_proj_ = weights.factor(prefix + "o_proj.weight", D, config.output_width());
   parts_ = {{"recurrent",
              {static_cast<int64_t>(H_), static_cast<int64_t>(K_), static_cast<int64_t>(V_)},
              0,
@@ -64,8 +67,7 @@ void Rwkv7Mixer::forward(const float* x, std::span<const SequenceRows> sequences
   float* removed = k_input;
   float* ones = work.floats(work.kLogGate, M * k_width);
   std::fill_n(ones, M * k_width, 1.0f);
-  const float scale = 1 / std::sqrt(static_cast<float>(K_));
-  for (size_t i = 0; i < M * q_width; ++i) q[i] *= scale;
+  for (size_t i = 0; i < M * q_width; ++i) q[i] *= query_scale_;
   for (size_t i = 0; i < M * k_width; ++i) {
     scaled[i] = k[i] / (1 + std::exp(-(scaled[i] + a_bias_[i % k_width])));
     removed[i] = -c_ * k[i];

@@ -16,7 +16,7 @@ namespace dp::runtime {
 class Rwkv7Mixer final : public TokenMixer {
  public:
   /// Reads the parameters whose names begin with `prefix`.
-  Rwkv7Mixer(const ModelConfig& config, const std::string& prefix, WeightReader& weights);
+  Rwkv7Mixer(const LayerShape& shape, const std::string& prefix, WeightReader& weights);
 
   const std::vector<StatePart>& state_parts() const override { return parts_; }
   size_t matrix_bytes() const override {
@@ -32,6 +32,7 @@ class Rwkv7Mixer final : public TokenMixer {
 
   size_t N_, H_, K_, V_, rank_;
   double eps_;
+  float query_scale_;
   float c_;
   Matrix q_proj_, k_proj_, v_proj_, a_down_, a_up_, o_proj_;
   std::vector<float> a_bias_;  // [N,H,K]

@@ -7,9 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "io/model_config.h"
 #include "runtime/workspace.h"
 
 namespace dp::runtime {
+
+/// One layer of a model.
+struct LayerShape {
+  ModelConfig config;
+  float query_scale;  // queries are multiplied with it: 1 / sqrt(K), of the K that the model was made with
+};
 
 /// A part of what a layer carries from one token to the next, for one sequence.
 struct StatePart {

@@ -13,6 +13,7 @@
 namespace dp::runtime {
 namespace {
 
+constexpr size_t kDenseSpeed = 8;  // weights that a dense product takes in the time of one of a sparse product
 
 bool is_aligned(const StoredTensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.data.data()) % dtype_size(tensor.dtype) == 0;
@@ -65,13 +66,13 @@ float Matrix::at(size_t row, size_t column) const {
 }
 
 size_t Matrix::bytes() const {
-  size_t bytes = 0;
+  size_t bytes = sparse ? sparse->bytes() : 0;
   for (const WeightMatrix& part : parts) bytes += part.bytes();
   return bytes;
 }
 
-WeightReader::WeightReader(NamedTensors tensors, int64_t num_householder)
-    : tensors_(std::move(tensors)), num_householder_(num_householder) {}
+WeightReader::WeightReader(NamedTensors tensors, int64_t num_householder, Zeros zeros)
+    : tensors_(std::move(tensors)), num_householder_(num_householder), zeros_(zeros) {}
 
 const StoredTensor& WeightReader::find(const std::string& name) {
   const auto found = tensors_.tensors.find(name);
@@ -141,7 +142,7 @@ WeightMatrix WeightReader::mapped(const std::string& name, int64_t rows, int64_t
 }
 
 Matrix WeightReader::matrix(const std::string& name, int64_t rows, int64_t columns) {
-  Matrix matrix{static_cast<size_t>(rows), static_cast<size_t>(columns), {}, {}};
+  Matrix matrix{static_cast<size_t>(rows), static_cast<size_t>(columns), {}, {}, nullptr};
   const std::vector<std::string> parts = parts_of(name);
   const auto count = static_cast<int64_t>(parts.size());
   for (const std::string& part : parts)
@@ -151,6 +152,17 @@ Matrix WeightReader::matrix(const std::string& name, int64_t rows, int64_t colum
     sample.push_back(matrix.at(i / matrix.columns, i % matrix.columns));
   fingerprint_.add(name, std::array{rows, columns}, sample);
   return matrix;
+}
+
+Matrix WeightReader::factor(const std::string& name, int64_t rows, int64_t columns) {
+  Matrix dense = matrix(name, rows, columns);
+  const bool is_floating = std::ranges::all_of(dense.parts, [](const WeightMatrix& part) {
+    return part.format == WeightFormat::kFloat32 || part.format == WeightFormat::kBFloat16;
+  });
+  if (zeros_ == Zeros::kMultiply || !is_floating) return dense;
+  auto sparse = std::make_shared<const SparseMatrix>(dense.parts);
+  if (sparse->values.size() * kDenseSpeed > dense.rows * dense.columns) return dense;
+  return {dense.rows, dense.columns, {}, {}, std::move(sparse)};
 }
 
 std::vector<float> WeightReader::floats(const std::string& name,

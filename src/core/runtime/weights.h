@@ -10,6 +10,7 @@
 
 #include "io/checkpoint.h"
 #include "kernels/linear.h"
+#include "kernels/sparse_linear.h"
 #include "runtime/fingerprint.h"
 
 namespace dp::runtime {
@@ -19,6 +20,7 @@ struct Matrix {
   size_t rows = 0, columns = 0;
   std::vector<WeightMatrix> parts;
   std::vector<std::shared_ptr<const void>> memory;  // what the parts point into
+  std::shared_ptr<const SparseMatrix> sparse;       // instead of parts, where most weights are 0
 
   /// The products with this matrix: y [M,rows], parts side by side.
   void list_products(float* y, bool add, std::vector<LinearOutput>& products) const;
@@ -27,6 +29,9 @@ struct Matrix {
   float at(size_t row, size_t column) const;
   size_t bytes() const;
 };
+
+/// Whether products with weights of 0 are computed, or left out of models in which these are most of all.
+enum class Zeros { kMultiply, kLeaveOut };
 
 /// All tensors there are, by name, and where they come from, for error messages.
 struct NamedTensors {
@@ -43,10 +48,12 @@ inline std::string scale_name(const std::string& name) { return name + "_scale";
 /// that names the tensor that is missing, of another shape, or not of numbers.
 class WeightReader {
  public:
-  WeightReader(NamedTensors tensors, int64_t num_householder);
+  WeightReader(NamedTensors tensors, int64_t num_householder, Zeros zeros = Zeros::kMultiply);
 
   /// float32, bfloat16, int8 and int4 stay where they are; float16 and float64 become float32.
   Matrix matrix(const std::string& name, int64_t rows, int64_t columns);
+  /// The same, without its zeros if they are to be left out and most of its weights are.
+  Matrix factor(const std::string& name, int64_t rows, int64_t columns);
   /// As float32, whatever it was.
   std::vector<float> floats(const std::string& name, const std::vector<int64_t>& shape);
   /// A tensor that may be there, and is not needed.
@@ -67,6 +74,7 @@ class WeightReader {
 
   NamedTensors tensors_;
   int64_t num_householder_;
+  Zeros zeros_;
   std::set<std::string, std::less<>> used_;
   Fingerprint fingerprint_;
 };

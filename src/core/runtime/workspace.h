@@ -59,10 +59,15 @@ class Workspace {
     size_t I = 0;
     for (const Product& product : products) {
       if (product.matrix == nullptr || product.matrix->rows == 0) continue;
+      if (product.matrix->sparse) {
+        sparse_linear(x, M, *product.matrix->sparse, product.y, product.add, sparse_,
+                      executor_for(M * product.matrix->sparse->values.size()));
+        continue;
+      }
       I = product.matrix->columns;
       product.matrix->list_products(product.y, product.add, outputs_);
     }
-    linear(x, M, I, outputs_, linear_, *executor_);
+    if (!outputs_.empty()) linear(x, M, I, outputs_, linear_, *executor_);
   }
 
  private:
@@ -70,6 +75,7 @@ class Workspace {
   SerialExecutor serial_;
   std::array<AlignedBuffer, kNumSlots> slots_;
   LinearScratch linear_;
+  AlignedBuffer sparse_;
   std::vector<LinearOutput> outputs_;
 };
 

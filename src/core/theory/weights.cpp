@@ -17,7 +17,7 @@ int64_t Weights::parameters() const {
 }
 
 std::shared_ptr<const runtime::Model> Weights::model() const {
-  return runtime::Model::from_arrays(config, arrays);
+  return runtime::Model::from_arrays(config, arrays, runtime::Zeros::kLeaveOut);
 }
 
 int64_t count_parameters(const ModelConfig& config) {
