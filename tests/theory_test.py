@@ -199,6 +199,12 @@ class Languages(Case):
         words = ["a" * 19, "a" * 20, "b" + "a" * 21 + "b", "a" * 19 + "b" + "a" * 19, "ab" * 30 + "a" * 20 + "b" * 9]
         self.assertEqual([answer.split(" ")[-1] for answer in self.predict(model, words)],
                          ["accept" if "a" * 20 in word else "reject" for word in words])
+        for i, expression in enumerate(["([ab]*b)?a{20}", "[ab]*(a{20}|b{20})"]):  # counters that stop and begin anew
+            model, _ = self.compile("regex", expression, name=f"stop{i}")
+            words = [before + "a" * n + after for before in ("", "b", "a" * 20 + "b", "b" * 21) for n in (19, 20, 21, 33, 52)
+                     for after in ("", "b", "b" * 19, "b" * 20)]
+            self.assertEqual([answer.split(" ")[-1] for answer in self.predict(model, words)],
+                             ["accept" if re.fullmatch(expression, word) else "reject" for word in words])
 
     def test_rwkv7(self):
         for n in (1, 2, 3):

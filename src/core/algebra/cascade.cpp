@@ -89,9 +89,15 @@ class CascadeMaker {
   CascadeMaker(const Automaton& automaton, TileStrategy strategy)
       : automaton_(automaton), strategy_(strategy), places_(automaton) {}
 
-  /// The same, with a first level that counts as `number` does; none if that is not of use.
+  /// The same, with a first level that counts as `number` does; none if it cannot.
   std::optional<Cascade> run_counting(const std::vector<int32_t>& number) {
     if (!count(number)) return std::nullopt;
+    return run();
+  }
+
+  /// The same, for a counter of which each symbol may know the one before it.
+  std::optional<Cascade> run_counting_runs(const std::vector<int32_t>& number) {
+    if (!remember_symbol() || !count(number)) return std::nullopt;
     return run();
   }
 
@@ -152,6 +158,10 @@ class CascadeMaker {
 
   bool refine();
   bool count(const std::vector<int32_t>& number);
+  bool remember_symbol();
+  std::vector<std::vector<StateMap>> counter_maps(const std::vector<int32_t>& number,
+                                                  size_t size) const;
+  bool add_free_level(size_t size, int32_t start, const std::vector<std::vector<StateMap>>& maps);
 
   const Automaton& automaton_;
   const TileStrategy strategy_;
@@ -223,62 +233,84 @@ bool CascadeMaker::refine() {
   return !too_large();
 }
 
-/// Adds a level that counts along the states that are left for good, as if they never were: state i of a{20} after i
-/// letters, modulo 32. For that each symbol that keeps some of them must add a constant or lead to one number. What
-/// remains to be told is whether they have been left, and which of the states with the same number it is.
+bool splits_into_small_levels(size_t size) {
+  for (size_t factor = 2; factor <= static_cast<size_t>(kLargestLevel); ++factor)
+    while (size % factor == 0) size /= factor;
+  return size == 1;
+}
+
+/// [place][symbol]; empty if there is none for some.
+std::vector<std::vector<StateMap>> CascadeMaker::counter_maps(const std::vector<int32_t>& number,
+                                                              size_t size) const {
+  std::vector<std::vector<StateMap>> maps(places_.size());
+  for (size_t place = 0; place < places_.size(); ++place)
+    for (const StateMap& map : automaton_.moves) {
+      auto counter = counter_map(map, places_[place].states, number, size);
+      if (!counter) return {};
+      maps[place].push_back(*std::move(counter));
+    }
+  return maps;
+}
+
+/// Adds a level that counts along some states, as if the others never were: state i of a{20} after i
+/// letters, modulo 32. For that each symbol must add a constant to their numbers or lead to one. What remains to be
+/// told is whether the state is one of the others, and which of those with the same number.
 bool CascadeMaker::count(const std::vector<int32_t>& number) {
-  const auto stays = [&](int32_t q) { return number[static_cast<size_t>(q)] >= 0; };
   const auto count = static_cast<size_t>(*std::ranges::max_element(number)) + 1;
   if (count < 2) return false;
-  // A power of 2 where it must be split.
+  // A power of 2 where it must be split, unless only counting modulo `count` adds up.
   size_t size = count;
   if (size > static_cast<size_t>(kLargestLevel)) size = std::bit_ceil(size);
-  std::vector<StateMap> maps;
-  for (const StateMap& map : automaton_.moves) {
-    std::optional<int64_t> shift, target;
-    bool shifts = true, resets = true;
-    for (size_t q = 0; q < map.size(); ++q) {
-      if (!stays(static_cast<int32_t>(q)) || !stays(map[q])) continue;
-      const int64_t to = number[static_cast<size_t>(map[q])], by = to - number[q];
-      shifts = shifts && shift.value_or(by) == by, resets = resets && target.value_or(to) == to;
-      shift = by, target = to;
+  std::vector<std::vector<StateMap>> maps = counter_maps(number, size);
+  if (maps.empty() && splits_into_small_levels(count)) maps = counter_maps(number, size = count);
+  if (maps.empty()) return false;
+  const int32_t start = std::max(0, number[static_cast<size_t>(automaton_.start)]);
+  return add_free_level(size, start, maps);
+}
+
+/// Adds a level that knows the last symbol; 0 before there is one.
+bool CascadeMaker::remember_symbol() {
+  std::vector<StateMap> resets;
+  for (size_t x = 0; x < num_symbols(); ++x)
+    resets.emplace_back(num_symbols(), static_cast<int32_t>(x));
+  return add_free_level(num_symbols(), 0,
+                        std::vector<std::vector<StateMap>>(places_.size(), resets));
+}
+
+/// Adds a level whose states mean what they will: which states of the automaton occur together with them is found
+/// out here. maps[place][symbol]
+bool CascadeMaker::add_free_level(size_t size, int32_t start,
+                                  const std::vector<std::vector<StateMap>>& maps) {
+  if (num_prefixes_ * size > kMaxPrefixes) return false;
+  LevelMaker level(size, start, num_prefixes_, num_symbols());
+  for (size_t place = 0; place < places_.size(); ++place)
+    for (size_t x = 0; x < num_symbols(); ++x)
+      level.set(places_[place].prefix, x, maps[place][x]);
+  std::vector<Place> pairs;  // of a place and a state of the level
+  std::vector<int32_t> place_of, point_of;
+  std::map<std::pair<int32_t, int32_t>, int32_t> pair_numbers;
+  const auto reach = [&](int32_t place, int32_t point) {
+    const auto [found, is_new] =
+        pair_numbers.try_emplace({place, point}, static_cast<int32_t>(pairs.size()));
+    if (is_new) {
+      pairs.emplace_back();
+      pairs.back().prefix =
+          places_[static_cast<size_t>(place)].prefix * static_cast<int32_t>(size) + point;
+      place_of.push_back(place), point_of.push_back(point);
     }
-    StateMap level_map(size);
-    for (size_t i = 0; i < size; ++i)
-      level_map[i] = !shift   ? static_cast<int32_t>(i)
-                     : shifts ? static_cast<int32_t>((static_cast<int64_t>(i + size) + *shift) %
-                                                     static_cast<int64_t>(size))
-                              : static_cast<int32_t>(*target);
-    if (shift && !shifts && !resets) return false;
-    maps.push_back(std::move(level_map));
-  }
-  const int32_t start = number[static_cast<size_t>(automaton_.start)];
-  LevelMaker level(size, start, 1, num_symbols());
-  for (size_t x = 0; x < maps.size(); ++x) level.set(0, x, maps[x]);
-  // The numbers that can be reached are the places.
-  std::vector<Place> places;
-  std::vector<int32_t> place_of(size, -1), refined;
-  std::vector<int32_t> order;
-  const auto reach = [&](int32_t point) {
-    int32_t& place = place_of[static_cast<size_t>(point)];
-    if (place < 0) {
-      place = static_cast<int32_t>(order.size());
-      order.push_back(point);
-      places.emplace_back();
-      places.back().prefix = point;
-      refined.push_back(0);
-    }
-    return place;
+    return found->second;
   };
-  reach(start);
-  for (size_t at = 0; at < order.size(); ++at)
-    for (const StateMap& map : maps) {
-      const int32_t next = reach(map[static_cast<size_t>(order[at])]);
-      places[at].next.push_back(next);
+  reach(0, start);
+  for (size_t at = 0; at < pairs.size(); ++at)
+    for (size_t x = 0; x < num_symbols(); ++x) {
+      const auto place = static_cast<size_t>(place_of[at]);
+      const int32_t next =
+          reach(places_[place].next[x], maps[place][x][static_cast<size_t>(point_of[at])]);
+      pairs[at].next.push_back(next);
     }
   cascade_.levels.push_back(level.take());
-  num_prefixes_ = size;
-  places_ = Places(places_, std::move(places), refined);
+  num_prefixes_ *= size;
+  places_ = Places(places_, std::move(pairs), place_of);
   return !too_large();
 }
 
@@ -348,13 +380,19 @@ Cascade krohn_rhodes(const Automaton& automaton) {
       if (cascade && (!best || cost(*cascade) < cost(*best))) best = std::move(cascade);
     }
   }
-  if (!best || best->state.size() > kManyPrefixes)
-    for (const std::vector<int32_t>& number : countings(automaton))
+  if (!best || (best->levels.size() > 1 && best->state.size() > kManyPrefixes)) {
+    const auto consider = [&](const std::vector<int32_t>& number, bool runs) {
       for (const TileRule rule : {TileRule::kImages, TileRule::kLargestImages}) {
-        auto cascade = CascadeMaker(automaton, {rule, true}).run_counting(number);
+        CascadeMaker maker(automaton, {rule, true});
+        auto cascade = runs ? maker.run_counting_runs(number) : maker.run_counting(number);
         if (cascade && (!best || cascade->state.size() < best->state.size()))
           best = std::move(cascade);
       }
+    };
+    const std::vector<std::vector<int32_t>> ways = countings(automaton);
+    for (const auto& number : ways) consider(number, false);
+    for (size_t i = 0; !best && i < ways.size(); ++i) consider(ways[i], true);  // a{20}|b{20}
+  }
   if (!best)
     throw InputError("cascade of an automaton of " + std::to_string(automaton.num_states()) +
                      " states: expected at most " + std::to_string(kMaxPrefixes) +

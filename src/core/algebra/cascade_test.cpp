@@ -227,7 +227,11 @@ TEST(Cascade, RefusesStatesThatNeverOccur) {
 TEST(Cascade, CountsWhereLettersAddUp) {
   std::mt19937 rng(5);
   for (const char* expression : {"a{20}", "a{25}", "[ab]*a{20}[ab]*", "(a{24}b)*", "a{100}",
-                                 "a{1,40}", "(ab|ba){14}", "(a|bab){15}", "(aab|b){20}c"}) {
+                                 "a{1,40}", "(ab|ba){14}", "(a|bab){15}", "(aab|b){20}c",
+                                 // counters that stop, and begin anew at other letters
+                                 "([ab]*b)?a{20}", "[ab]*a{20}", "[ab]*ba{20}", "([ab]*b)?a{20,30}",
+                                 "([abc]*c)?([ab]*a[ab]*){20}", "(a{20}b{20})*", "[abc]*(a{20}|b{20})",
+                                 "[abc]*(a{20}|b{15}|c{17})", "([ab]*bb)?a{20}"}) {
     SCOPED_TRACE(expression);
     const Automaton automaton = parse_regular_expression(expression);
     const Cascade cascade = krohn_rhodes(automaton);

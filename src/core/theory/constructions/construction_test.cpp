@@ -163,7 +163,7 @@ TEST(Cascades, FourLayersWithOneFactorForAPermutationResetAutomaton) {
 }
 
 TEST(Cascades, CountingLevels) {
-  for (const char* expression : {"a{20}", "[ab]*a{20}[ab]*", "(a{24}b)*", "a{100}"})
+  for (const char* expression : {"a{20}", "[ab]*a{20}[ab]*", "(a{24}b)*", "a{100}", "([ab]*b)?a{20}"})
     for (const int64_t n : {0, 1}) {
       const Compiled compiled =
           compile_automaton(parse_regular_expression(expression), expression, {0, n});
