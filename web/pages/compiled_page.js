@@ -59,6 +59,12 @@ function mapsSection(maps, geometry) {
     note(...mapsNotes(maps, geometry)));
 }
 
+const isRwkv7 = (data) => data.model.architecture === "rwkv7_product";
+
+const rwkv7Section = () => section("What each token does to the state", note(
+  "Products of RWKV-7’s transitions, diag(w) − c k (k ⊙ a)ᵀ with w = 1 and c = 2: a = 1 is a reflection, a = ½ a write, and a that is 1 " +
+  "in a single coordinate a copy. They are not drawn here, because the charts of this page are of products of Householder matrices."));
+
 function mapsTable(maps, geometry) {
   const axis = (map) => { const { axis: it } = rotationOf(map.matrix); return it && axisText(it); };
   return section(maps.along_word ? "Every token of the example" : "Every token", table([
@@ -80,10 +86,10 @@ export function compiledPage(data) {
   return {
     title: `${subjectOf(data)}, compiled`,
     body: [
-      h("h1", null, `A DeltaProduct model for ${subjectOf(data)}`),
+      h("h1", null, `${isRwkv7(data) ? "An RWKV-7" : "A DeltaProduct"} model for ${subjectOf(data)}`),
       paragraphs(compiledSummary(data)),
       walkSection(data),
-      data.maps ? mapsSection(data.maps, geometry) : null,
+      data.maps ? mapsSection(data.maps, geometry) : isRwkv7(data) ? rwkv7Section() : null,
       section(data.command ? "Compile it again, verify it, query it" : "Verify it, query it",
         h("pre", { class: "command" }, commands.join("\n"))),
       data.maps ? mapsTable(data.maps, geometry) : null,

@@ -33,7 +33,8 @@ const char* kind_name(Problem::Kind kind) {
 }
 
 ordered_json config_data(const ModelConfig& config) {
-  return {{"layers", config.num_hidden_layers},
+  return {{"architecture", model_type(config.architecture)},
+          {"layers", config.num_hidden_layers},
           {"num_householder", config.num_householder},
           {"forget_gate", config.use_forget_gate},
           {"heads", config.num_heads},
@@ -150,7 +151,7 @@ ordered_json compiled_data(const CompiledModel& compiled) {
                        {"check", check_data(*answerer, problem)},
                        {"automaton", automaton_data(problem)},
                        {"walk", walk_data(walk)}};
-  // RWKV-7's transitions are not products of Householder matrices.
+  // RWKV-7's transitions are not products of Householder matrices; its page says that they are not shown.
   if (problem.kind == Problem::Kind::kGroup &&
       compiled.model.config().architecture != Architecture::kRwkv7) {
     const FiniteGroup group = FiniteGroup::parse(problem.group);
