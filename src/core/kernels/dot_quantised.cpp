@@ -30,6 +30,8 @@ void round_rest(const float* x, size_t count, float* out) {
 using Sums = hn::Rebind<int32_t, WeightLanes>;
 using Halves = hn::Repartition<int16_t, WeightLanes>;
 using HalfVec = hn::Vec<Halves>;
+// Scales are fetched so many ahead: those of a few rows.
+constexpr size_t kScalesAhead = 256;
 constexpr size_t kHalfVectors = kWeightGroup / hn::MaxLanes(Halves());  // of a group
 
 // Sums of products of neighbours, in an order that depends on the target alone.
@@ -57,9 +59,12 @@ struct Levels<WeightFormat::kInt8> {
         d, hn::LoadU(bytes, reinterpret_cast<const int8_t*>(p) + v * hn::Lanes(d)));
   }
   static HWY_INLINE void load_activations(const int16_t* x, HalfVec (&out)[kVectors]) {
+    load_vectors(x, out);
+  }
+  template <size_t kN>
+  static HWY_INLINE void load_vectors(const int16_t* x, HalfVec (&out)[kN]) {
     const Halves d;
-    DP_UNROLL_WEIGHTS for (size_t v = 0; v < kVectors; ++v) out[v] =
-        hn::LoadU(d, x + v * hn::Lanes(d));
+    DP_UNROLL_WEIGHTS for (size_t v = 0; v < kN; ++v) out[v] = hn::LoadU(d, x + v * hn::Lanes(d));
   }
   static HWY_INLINE WeightVec scale(const float* scales) {
     return hn::Set(WeightLanes(), *scales);
@@ -67,37 +72,50 @@ struct Levels<WeightFormat::kInt8> {
 };
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-// Two groups at a time: 32 bytes become words, whose lower and upper four bits are looked up in a table of words.
+constexpr bool kInt4Reorders = true;
+
+// Four groups at a time, 64 bytes as 32 words: four bits of each word are looked up in a table of words, the lowest ones
+// first, and meet activations in that order.
 template <>
 struct Levels<WeightFormat::kInt4> {
-  static constexpr size_t kGroups = 2, kVectors = 2, kBytes = kWeightGroup;
+  static constexpr size_t kGroups = kInt4Groups, kVectors = 4, kBytes = 64;
 
   static HWY_INLINE void load(const uint8_t* p, HalfVec (&out)[kVectors]) {
     // Five bits of an index count: the table is there twice.
     const __m256i levels = _mm256_cvtepi8_epi16(
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(kInt4Levels)));
     const __m512i table = _mm512_broadcast_i64x4(levels);
-    const __m512i pairs =
-        _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-    out[0] = HalfVec{_mm512_permutexvar_epi16(pairs, table)};
-    out[1] = HalfVec{_mm512_permutexvar_epi16(_mm512_srli_epi16(pairs, 4), table)};
+    const __m512i codes = _mm512_loadu_si512(p);
+    out[0] = HalfVec{_mm512_permutexvar_epi16(codes, table)};
+    out[1] = HalfVec{_mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 4), table)};
+    out[2] = HalfVec{_mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 8), table)};
+    out[3] = HalfVec{_mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 12), table)};
   }
-  // The first halves of both groups, then the second halves.
   static HWY_INLINE void load_activations(const int16_t* x, HalfVec (&out)[kVectors]) {
-    const auto half = [&](size_t i) {
-      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 16 * i));
-    };
-    out[0] = HalfVec{_mm512_inserti64x4(_mm512_castsi256_si512(half(0)), half(2), 1)};
-    out[1] = HalfVec{_mm512_inserti64x4(_mm512_castsi256_si512(half(1)), half(3), 1)};
+    Levels<WeightFormat::kInt8>::load_vectors(x, out);
   }
+  // Sums of a group are four neighbours.
   static HWY_INLINE WeightVec scale(const float* scales) {
-    double both;
-    std::memcpy(&both, scales, sizeof(both));
-    const __m512i lane = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
-    return WeightVec{_mm512_permutevar_ps(_mm512_castpd_ps(_mm512_set1_pd(both)), lane)};
+    const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    const __m512 four = _mm512_broadcast_f32x4(_mm_loadu_ps(scales));
+    return WeightVec{_mm512_permutevar_ps(four, lane)};
   }
 };
+
+// Activations of four groups in the order of Levels<kInt4>: word 8 g + j of a vector is about bytes 2 j and 2 j + 1 of
+// group g, thus about columns 2 j, 2 j + 16, 2 j + 1 and 2 j + 17.
+HWY_INLINE void reorder_for_int4(const int16_t* HWY_RESTRICT values, int16_t* HWY_RESTRICT out) {
+  constexpr size_t kColumns[] = {0, 16, 1, 17};
+  for (size_t v = 0; v < 4; ++v)
+    for (size_t g = 0; g < kInt4Groups; ++g)
+      for (size_t j = 0; j < 8; ++j)
+        out[(v * kInt4Groups + g) * 8 + j] = values[g * kWeightGroup + 2 * j + kColumns[v]];
+}
 #else
+constexpr bool kInt4Reorders = false;
+
+HWY_INLINE void reorder_for_int4(const int16_t*, int16_t*) {}
+
 template <>
 struct Levels<WeightFormat::kInt4> : Levels<WeightFormat::kInt8> {
   static constexpr size_t kBytes = kWeightGroup / 2;
@@ -131,11 +149,29 @@ HWY_INLINE void multiply_scales(const uint16_t* scales, const float* x_scales, s
   for (; g < count; ++g) out[g] = from_bfloat16(scales[g]) * x_scales[g];
 }
 
+// sums[r][m] += what Format::kGroups groups from p[r] on give with the m-th row of activations, `stride` apart; scales are
+// products of both.
+template <class Format, size_t kR, size_t kM>
+HWY_INLINE void add_groups(const uint8_t* const (&p)[kR], const int16_t* activations, size_t stride,
+                           const float (&scales)[kR][kM][kScaleBlock], size_t g,
+                           WeightVec (&sums)[kR][kM]) {
+  HalfVec a[kM][Format::kVectors];
+  DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m)
+      Format::load_activations(activations + m * stride, a[m]);
+  DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
+    HalfVec levels[Format::kVectors];
+    Format::load(p[r], levels);
+    DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) sums[r][m] = hn::MulAdd(
+        exact_products(levels, a[m]), Format::scale(&scales[r][m][g]), sums[r][m]);
+  }
+}
+
 // Rows row, row + gap, ... of the weight, kR of them, with kM rows of x.
 template <WeightFormat kFormat, size_t kR, size_t kM>
 HWY_INLINE void quantised_tile(const RoundedRows& x, size_t first_row, const LinearOutput& out,
                                size_t row, size_t gap) {
   using Format = Levels<kFormat>;
+  constexpr size_t kGroupBytes = Format::kBytes / Format::kGroups;
   const WeightLanes d;
   const WeightMatrix& w = out.weight;
   const size_t row_bytes = w.row_bytes(), all_groups = w.groups();
@@ -144,62 +180,56 @@ HWY_INLINE void quantised_tile(const RoundedRows& x, size_t first_row, const Lin
   const size_t whole = groups / Format::kGroups * Format::kGroups;
   const auto* data = static_cast<const uint8_t*>(w.data) + row * row_bytes;
   const uint16_t* scales = w.scales + row * all_groups;
-  const int16_t* values = x.values + first_row * x.groups * kWeightGroup;
+  const bool reordered = kInt4Reorders && kFormat == WeightFormat::kInt4;
+  const size_t stride = x.groups * kWeightGroup;
+  const int16_t* values = (reordered ? x.int4_values : x.values) + first_row * stride;
   const float* x_scales = x.scales + first_row * x.groups;
   WeightVec sums[kR][kM];
   DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r)
       DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) sums[r][m] = hn::Zero(d);
   // So many groups at a time: their scales are a vector or more, and stay in the first-level cache.
   alignas(64) float products[kR][kM][kScaleBlock];
-
-  const auto add_groups = [&](const uint8_t* const (&p)[kR], const int16_t* activations, size_t g)
-      HWY_ATTR {
-        HalfVec a[kM][Format::kVectors];
-        DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m)
-            Format::load_activations(activations + m * x.groups * kWeightGroup, a[m]);
-        DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
-          HalfVec levels[Format::kVectors];
-          Format::load(p[r], levels);
-          DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) sums[r][m] = hn::MulAdd(
-              exact_products(levels, a[m]), Format::scale(&products[r][m][g]), sums[r][m]);
-        }
-      };
-
-  for (size_t first = 0; first < groups; first += kScaleBlock) {
-    const size_t count = std::min(kScaleBlock, groups - first);
+  for (size_t first = 0; first < whole; first += kScaleBlock) {
+    const size_t count = std::min(kScaleBlock, whole - first);
     DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
-      fetch_ahead(data + r * gap * row_bytes + first * Format::kBytes / Format::kGroups,
-                  count * Format::kBytes / Format::kGroups);
+      fetch_ahead(data + r * gap * row_bytes + first * kGroupBytes, count * kGroupBytes);
+      const uint16_t* row_scales = scales + r * gap * all_groups + first;
+      __builtin_prefetch(row_scales + kScalesAhead);
       DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m)
-          multiply_scales(scales + r * gap * all_groups + first, x_scales + m * x.groups + first,
-                          count, products[r][m]);
+          multiply_scales(row_scales, x_scales + m * x.groups + first, count, products[r][m]);
     }
-    const size_t end = std::min(whole, first + count);
-    for (size_t g = first; g < end; g += Format::kGroups) {
+    for (size_t g = first; g < first + count; g += Format::kGroups) {
       const uint8_t* p[kR];
       DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) p[r] =
-          data + r * gap * row_bytes + g * (Format::kBytes / Format::kGroups);
-      add_groups(p, values + g * kWeightGroup, g - first);
+          data + r * gap * row_bytes + g * kGroupBytes;
+      add_groups<Format>(p, values + g * kWeightGroup, stride, products, g - first, sums);
     }
-    if (Format::kGroups > 1 && end < first + count) {  // one group without a second; x has zeros there
-      uint8_t bytes[kR][Format::kBytes] = {};
-      const uint8_t* p[kR];
-      constexpr size_t kGroupBytes = Format::kBytes / Format::kGroups;
-      DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
-        std::memcpy(bytes[r], data + r * gap * row_bytes + end * kGroupBytes, kGroupBytes);
-        p[r] = bytes[r];
-        DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) products[r][m][end - first + 1] = 0;
+  }
+  // Fewer groups may be left than are read at once; beyond them x has zeros.
+  WeightVec rest_sums[kR][kM];
+  DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r)
+      DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) rest_sums[r][m] = hn::Zero(d);
+  if (whole < groups) {
+    const size_t rest = groups - whole;
+    uint8_t bytes[kR][Format::kBytes] = {};
+    const uint8_t* p[kR];
+    DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
+      std::memcpy(bytes[r], data + r * gap * row_bytes + whole * kGroupBytes, rest * kGroupBytes);
+      p[r] = bytes[r];
+      DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) {
+        std::fill_n(products[r][m], Format::kGroups, 0.0f);
+        multiply_scales(scales + r * gap * all_groups + whole, x_scales + m * x.groups + whole,
+                        rest, products[r][m]);
       }
-      add_groups(p, values + end * kWeightGroup, end - first);
     }
+    add_groups<Format>(p, values + whole * kWeightGroup, stride, products, 0, rest_sums);
   }
   for (size_t r = 0; r < kR; ++r)
     for (size_t m = 0; m < kM; ++m) {
-      float sum = hn::GetLane(hn::SumOfLanes(d, sums[r][m]));
+      float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums[r][m], rest_sums[r][m])));
       float rest = 0;
       for (size_t i = groups * kWeightGroup; i < w.columns; ++i)
-        rest += weight_at(w, row + r * gap, i) *
-                static_cast<float>(values[m * x.groups * kWeightGroup + i]);
+        rest += weight_at(w, row + r * gap, i) * static_cast<float>(values[m * stride + i]);
       if (groups < all_groups) sum += rest * x_scales[m * x.groups + groups];
       float& to = out.y[(first_row + m) * out.stride + row + r * gap];
       to = out.add ? to + sum : sum;
@@ -246,6 +276,9 @@ void round_rows_target(const float* x, size_t M, size_t I, RoundedRows rounded) 
       });
     }
   }
+  if (!kInt4Reorders || rounded.int4_values == nullptr) return;
+  for (size_t i = 0; i < M * rounded.groups * kWeightGroup; i += kInt4Groups * kWeightGroup)
+    reorder_for_int4(rounded.values + i, rounded.int4_values + i);
 }
 
 void round_row_target(const float* x, size_t I, float* out) {

@@ -18,7 +18,14 @@ constexpr size_t kSerialOperations = 1 << 16;
 
 size_t round_up_to(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
-// Cuts the rows of each matrix into blocks; calls run(output, begin, end) for each.
+// Rows [begin, end) of an output's weight.
+struct Block {
+  const LinearOutput* output = nullptr;
+  size_t begin = 0, end = 0;
+};
+
+// Cuts the rows of each matrix into blocks; calls run(block, next) for each. `next` is the one that the same thread will
+// probably work on next; its output is null if there is none.
 template <class RowsPerTask, class Run>
 void for_blocks(std::span<const LinearOutput> outputs, const RowsPerTask& rows_per_task,
                 Executor& executor, const Run& run) {
@@ -28,26 +35,32 @@ void for_blocks(std::span<const LinearOutput> outputs, const RowsPerTask& rows_p
   };
   size_t tasks = 0;
   for (const LinearOutput& output : outputs) tasks += blocks(output);
-  executor.run(tasks, [&](size_t task) {
+  const auto block = [&](size_t task) -> Block {
+    if (task >= tasks) return {};
     const LinearOutput* output = outputs.data();
     for (size_t count; task >= (count = blocks(*output)); ++output) task -= count;
     const size_t rows = rows_per_task(output->weight);
-    run(*output, task * rows, std::min(output->weight.rows, (task + 1) * rows));
-  });
+    return {output, task * rows, std::min(output->weight.rows, (task + 1) * rows)};
+  };
+  const auto threads = static_cast<size_t>(executor.num_threads());
+  executor.run(tasks, [&](size_t task) { run(block(task), block(task + threads)); });
 }
 
+bool is_int4(const LinearOutput& output) { return output.weight.format == WeightFormat::kInt4; }
 bool is_quantised(const LinearOutput& output) {
-  return output.weight.format == WeightFormat::kInt8 || output.weight.format == WeightFormat::kInt4;
+  return output.weight.format == WeightFormat::kInt8 || is_int4(output);
 }
 
 // Rows of x rounded for quantised weights, in the scratch's memory.
-RoundedRows round_activations(const float* x, size_t M, size_t I, LinearScratch& scratch) {
+RoundedRows round_activations(const float* x, size_t M, size_t I, bool is_for_int4,
+                              LinearScratch& scratch) {
   RoundedRows rounded;
-  rounded.groups = round_up_to((I + kWeightGroup - 1) / kWeightGroup, 2);
-  const size_t groups = M * rounded.groups;
-  float* memory = scratch.rounded.floats(groups * (kWeightGroup / 2 + 1));
+  rounded.groups = round_up_to((I + kWeightGroup - 1) / kWeightGroup, kInt4Groups);
+  const size_t groups = M * rounded.groups, floats = groups * kWeightGroup / 2;
+  float* memory = scratch.rounded.floats(2 * floats + groups);
   rounded.values = reinterpret_cast<int16_t*>(memory);
-  rounded.scales = memory + groups * (kWeightGroup / 2);
+  if (is_for_int4) rounded.int4_values = reinterpret_cast<int16_t*>(memory + floats);
+  rounded.scales = memory + 2 * floats;
   round_rows(x, M, I, rounded);
   return rounded;
 }
@@ -55,17 +68,18 @@ RoundedRows round_activations(const float* x, size_t M, size_t I, LinearScratch&
 void linear_small_batch(const float* x, size_t M, size_t I, std::span<const LinearOutput> outputs,
                         LinearScratch& scratch, Executor& executor) {
   RoundedRows rounded;
-  if (std::ranges::any_of(outputs, is_quantised)) rounded = round_activations(x, M, I, scratch);
+  if (std::ranges::any_of(outputs, is_quantised))
+    rounded = round_activations(x, M, I, std::ranges::any_of(outputs, is_int4), scratch);
   const auto rows_per_task = [](const WeightMatrix& w) {
     return std::max(kTaskUnit,
                     kTaskBytes / std::max<size_t>(1, w.row_bytes()) / kTaskUnit * kTaskUnit);
   };
   for_blocks(outputs, rows_per_task, executor,
-             [&](const LinearOutput& output, size_t begin, size_t end) {
-               if (is_quantised(output))
-                 dot_quantised(rounded, M, output, begin, end);
+             [&](const Block& block, const Block&) {
+               if (is_quantised(*block.output))
+                 dot_quantised(rounded, M, *block.output, block.begin, block.end);
                else
-                 dot_rows(x, M, output, begin, end);
+                 dot_rows(x, M, *block.output, block.begin, block.end);
              });
 }
 
@@ -100,9 +114,11 @@ void linear_large_batch(const float* x, size_t M, size_t I, std::span<const Line
   const size_t per_task = round_up_to(share, share > kPanelBlock ? kPanelBlock : kTaskUnit);
   for_blocks(
       outputs, [&](const WeightMatrix&) { return per_task; }, executor,
-      [&](const LinearOutput& output, size_t begin, size_t end) {
+      [&](const Block& block, const Block& next) {
         static thread_local AlignedBuffer memory;
-        panel_product(is_quantised(output) ? rounded_panels : panels, M, output, begin, end,
+        const WeightMatrix none;
+        panel_product(is_quantised(*block.output) ? rounded_panels : panels, M, *block.output,
+                      block.begin, block.end, next.output ? next.output->weight : none, next.begin,
                       memory.floats(panel_product_memory(M)));
       });
 }

@@ -11,12 +11,14 @@ namespace dp {
 void dot_rows(const float* x, size_t M, const LinearOutput& output, size_t begin, size_t end);
 
 /// Rows of activations for int8 and int4 weights (activation_rounding.h): x[m,i] is about scales[m,g] values[m,i] with
-/// g = i / kWeightGroup. `groups` is even; what lies beyond I is 0.
+/// g = i / kWeightGroup. `groups` is a multiple of kInt4Groups; what lies beyond I is 0.
 struct RoundedRows {
-  int16_t* values = nullptr;  // [M,groups,kWeightGroup]
-  float* scales = nullptr;    // [M,groups]
+  int16_t* values = nullptr;       // [M,groups,kWeightGroup]
+  int16_t* int4_values = nullptr;  // the same in the order that the target wants for int4; null if no weight is int4
+  float* scales = nullptr;         // [M,groups]
   size_t groups = 0;
 };
+inline constexpr size_t kInt4Groups = 4;
 /// Fills `rounded` from x [M,I].
 void round_rows(const float* x, size_t M, size_t I, const RoundedRows& rounded);
 /// A row of I activations as float32, rounded in the same way.
@@ -39,8 +41,9 @@ inline constexpr size_t kPanelDepth = 256;
 inline constexpr size_t kPanelBlock = 96;
 /// Floats of `memory` that panel_product needs.
 size_t panel_product_memory(size_t M);
-/// Rows [begin, end) of the weight with all of x, in panels.
+/// Rows [begin, end) of the weight with all of x, in panels. The rows of `next` from `next_row` on, none if it is
+/// empty, are on their way into the cache at the end.
 void panel_product(const float* panels, size_t M, const LinearOutput& output, size_t begin,
-                   size_t end, float* memory);
+                   size_t end, const WeightMatrix& next, size_t next_row, float* memory);
 
 }  // namespace dp

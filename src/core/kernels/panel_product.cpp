@@ -24,9 +24,10 @@ constexpr bool kManyRegisters = HWY_ARCH_X86 ? HWY_TARGET <= HWY_AVX3 : HWY_TARG
 constexpr size_t kTile = kManyRegisters ? 12 : 6;
 // Rows of widened weights are not a multiple of a page apart: they would share a few sets of the cache.
 constexpr size_t kWideStride = kPanelDepth + 16;
+// float32 weights are multiplied where they lie with so few panels; with more, what their copy costs comes back.
+constexpr size_t kPanelsInPlace = 4;
 
-// out[c * to + r] (+)= in[r * from + c] for r < 4 and c < n.
-template <bool kAdd = false>
+// out[c * to + r] = in[r * from + c] for r < 4 and c < n.
 HWY_INLINE void transpose_4(const float* HWY_RESTRICT in, size_t from, size_t n,
                             float* HWY_RESTRICT out, size_t to) {
   size_t c = 0;
@@ -38,19 +39,12 @@ HWY_INLINE void transpose_4(const float* HWY_RESTRICT in, size_t from, size_t n,
       hn::StoreInterleaved4(hn::LoadU(d, in + c), hn::LoadU(d, in + from + c),
                             hn::LoadU(d, in + 2 * from + c), hn::LoadU(d, in + 3 * from + c), d,
                             block);
-      for (size_t j = 0; j < kMost; ++j) {
-        float* place = out + (c + j) * to;
-        auto four = hn::Load(quarter, block + 4 * j);
-        if (kAdd) four = hn::Add(hn::LoadU(quarter, place), four);
-        hn::StoreU(four, quarter, place);
-      }
+      for (size_t j = 0; j < kMost; ++j)
+        hn::StoreU(hn::Load(quarter, block + 4 * j), quarter, out + (c + j) * to);
     }
   }
   for (; c < n; ++c)
-    for (size_t r = 0; r < 4; ++r) {
-      float& place = out[c * to + r];
-      place = (kAdd ? place : 0) + in[r * from + c];
-    }
+    for (size_t r = 0; r < 4; ++r) out[c * to + r] = in[r * from + c];
 }
 
 void pack_panel_target(const float* x, size_t M, size_t I, size_t p, float* panel) {
@@ -136,12 +130,20 @@ class ComingWeights {
   size_t stride_, length_ = 0, done_ = 0;
 };
 
-// sums[r,:] (+)= sum over i < depth of weights[r,i] panel[i,:], for kR rows of widened weights and the first kV
-// vectors of the panel.
+/// Rows of float32 weights, `stride` floats apart.
+struct WeightRows {
+  const float* data;
+  size_t stride;
+};
+
+// sums[r,:] (+)= sum over i < depth of weights[r,i] panel[i,:], for kR rows of weights and the first kV vectors of the
+// panel.
 template <size_t kR, size_t kV>
-HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT weights,
-                                size_t depth, bool first, float* HWY_RESTRICT sums,
+HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT panel, WeightRows rows, size_t depth,
+                                bool first, float* HWY_RESTRICT sums,
                                 ComingWeights& coming_weights) {
+  const float* HWY_RESTRICT weights = rows.data;
+  const size_t stride = rows.stride;
   const WeightLanes d;
   ComingWeights coming = coming_weights;
   const size_t lanes = hn::Lanes(d);
@@ -154,7 +156,7 @@ HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT panel, const float* HW
     WeightVec x[kV];
     DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v) x[v] = hn::LoadU(d, panel + v * lanes);
     DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
-      const WeightVec weight = hn::Set(d, weights[r * kWideStride]);
+      const WeightVec weight = hn::Set(d, weights[r * stride]);
       DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v) sum[r][v] =
           hn::MulAdd(weight, x[v], sum[r][v]);
     }
@@ -165,49 +167,62 @@ HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT panel, const float* HW
   coming_weights = coming;
 }
 
-// A panel with a block of `count` rows of widened weights.
+// A panel with a block of `count` rows of weights.
 template <size_t kV>
-void multiply_panel(const float* panel, const float* weights, size_t count, size_t depth,
-                    bool first, float* sums, ComingWeights& coming) {
+void multiply_panel(const float* panel, WeightRows weights, size_t count, size_t depth, bool first,
+                    float* sums, ComingWeights& coming) {
+  const auto multiply = [&](auto tile, size_t rows, size_t& o) {
+    for (; o + rows <= count; o += rows)
+      tile(panel, WeightRows{weights.data + o * weights.stride, weights.stride}, depth, first,
+           sums + o * kPanelRows, coming);
+  };
   size_t o = 0;
-  for (; o + kTile <= count; o += kTile)
-    multiply_tile<kTile, kV>(panel, weights + o * kWideStride, depth, first, sums + o * kPanelRows,
-                             coming);
-  for (; o < count; ++o)
-    multiply_tile<1, kV>(panel, weights + o * kWideStride, depth, first, sums + o * kPanelRows,
-                         coming);
+  multiply(multiply_tile<kTile, kV>, kTile, o);
+  multiply(multiply_tile<4, kV>, 4, o);
+  multiply(multiply_tile<1, kV>, 1, o);
 }
 
-// y[m,o] (+)= sums[o,m] for `count` outputs and `rows` rows of x.
+// y[m,o] (+)= sums[o,m] for `count` outputs and `rows` rows of x. They are transposed in a small array first: rows of y
+// are often a multiple of a page apart and share a set of the cache, so each line of y is written at once.
 void put_sums(const float* sums, size_t count, size_t rows, const LinearOutput& out, float* y) {
+  constexpr size_t kStride = kPanelBlock + 16;
+  alignas(64) float block[kPanelRows * kStride];
   size_t o = 0;
-  for (; o + 4 <= count; o += 4) {
-    const float* four = sums + o * kPanelRows;
-    if (out.add)
-      transpose_4<true>(four, kPanelRows, rows, y + o, out.stride);
-    else
-      transpose_4<false>(four, kPanelRows, rows, y + o, out.stride);
-  }
-  for (size_t m = 0; m < rows; ++m)
-    for (size_t j = o; j < count; ++j) {
-      float& to = y[m * out.stride + j];
-      to = (out.add ? to : 0) + sums[j * kPanelRows + m];
+  for (; o + 4 <= count; o += 4)
+    transpose_4(sums + o * kPanelRows, kPanelRows, rows, block + o, kStride);
+  for (; o < count; ++o)
+    for (size_t m = 0; m < rows; ++m) block[m * kStride + o] = sums[o * kPanelRows + m];
+  const WeightLanes d;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t m = 0; m < rows; ++m) {
+    const float* HWY_RESTRICT from = block + m * kStride;
+    float* HWY_RESTRICT to = y + m * out.stride;
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const auto sum = hn::Load(d, from + i);
+      hn::StoreU(out.add ? hn::Add(hn::LoadU(d, to + i), sum) : sum, d, to + i);
     }
+    for (; i < count; ++i) to[i] = (out.add ? to[i] : 0) + from[i];
+  }
 }
 
+// `next`: the block after this one.
 void multiply_block(const float* panels, size_t M, const LinearOutput& out, size_t begin,
-                    size_t end, float* memory) {
+                    size_t end, const ComingWeights& next, float* memory) {
   const WeightMatrix& w = out.weight;
   const size_t I = w.columns, count = end - begin, num_panels = (M + kPanelRows - 1) / kPanelRows;
-  float* weights = memory;
+  const bool in_place = w.format == WeightFormat::kFloat32 && num_panels <= kPanelsInPlace;
+  float* widened = memory;
   float* sums = memory + count * kWideStride;
   for (size_t i = 0; i < I; i += kPanelDepth) {
     const size_t depth = std::min(kPanelDepth, I - i);
-    widen_block(w, begin, end, i, depth, weights);
+    WeightRows weights{widened, kWideStride};
+    if (in_place)
+      weights = {static_cast<const float*>(w.data) + begin * I + i, I};
+    else
+      widen_block(w, begin, end, i, depth, widened);
     ComingWeights coming =
-        i + kPanelDepth < I
-            ? ComingWeights(w, begin, count, i + kPanelDepth)
-            : ComingWeights(w, end, count, 0);  // if the next block is for this thread
+        i + kPanelDepth < I ? ComingWeights(w, begin, count, i + kPanelDepth) : next;
     for (size_t p = 0; p < num_panels; ++p) {
       const float* panel = panels + (p * I + i) * kPanelRows;
       float* panel_sums = sums + p * count * kPanelRows;
@@ -222,9 +237,15 @@ void multiply_block(const float* panels, size_t M, const LinearOutput& out, size
 }
 
 void panel_product_target(const float* panels, size_t M, const LinearOutput& out, size_t begin,
-                          size_t end, float* memory) {
-  for (; begin < end; begin += kPanelBlock)
-    multiply_block(panels, M, out, begin, std::min(end, begin + kPanelBlock), memory);
+                          size_t end, const WeightMatrix& next, size_t next_row, float* memory) {
+  while (begin < end) {
+    const size_t block_end = std::min(end, begin + kPanelBlock);
+    const ComingWeights coming = block_end < end
+                                     ? ComingWeights(out.weight, block_end, kPanelBlock, 0)
+                                     : ComingWeights(next, next_row, kPanelBlock, 0);
+    multiply_block(panels, M, out, begin, block_end, coming, memory);
+    begin = block_end;
+  }
 }
 
 size_t panel_width_target() { return kPanelRows; }
@@ -252,8 +273,9 @@ size_t panel_product_memory(size_t M) {
 }
 
 void panel_product(const float* panels, size_t M, const LinearOutput& output, size_t begin,
-                   size_t end, float* memory) {
-  HWY_DYNAMIC_DISPATCH(panel_product_target)(panels, M, output, begin, end, memory);
+                   size_t end, const WeightMatrix& next, size_t next_row, float* memory) {
+  HWY_DYNAMIC_DISPATCH(panel_product_target)
+  (panels, M, output, begin, end, next, next_row, memory);
 }
 
 void widen_row(const WeightMatrix& weight, size_t row, float* out) {

@@ -6,7 +6,6 @@
 #include <hwy/highway.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "kernels/activations-inl.h"
 #include "kernels/vector_loops-inl.h"
@@ -16,13 +15,18 @@ namespace dp::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// y = silu(bias + sum over w of taps[w] history[w])
-void convolve_and_activate(const ShortConvStep& conv, const float* HWY_RESTRICT history, float* y) {
-  for_vectors(conv.C, [&](auto d, size_t c) HWY_ATTR {
+// x becomes the last row of the history and the first one is dropped; y = silu(bias + sum over w of taps[w] history[w]).
+void convolve_and_activate(const ShortConvStep& conv, const float* x,
+                           float* HWY_RESTRICT history, float* y) {
+  const size_t C = conv.C, last = conv.W - 1;
+  for_vectors(C, [&](auto d, size_t c) HWY_ATTR {
     auto z = conv.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, conv.bias + c);
-    for (size_t w = 0; w < conv.W; ++w)
-      z = hn::MulAdd(hn::LoadU(d, conv.taps + w * conv.C + c),
-                     hn::LoadU(d, history + w * conv.C + c), z);
+    const auto add_row = [&](size_t w, auto row) HWY_ATTR {
+      hn::StoreU(row, d, history + w * C + c);
+      z = hn::MulAdd(hn::LoadU(d, conv.taps + w * C + c), row, z);
+    };
+    for (size_t w = 0; w < last; ++w) add_row(w, hn::LoadU(d, history + (w + 1) * C + c));
+    add_row(last, hn::LoadU(d, x + c));
     hn::StoreU(silu(d, z), d, y + c);
   });
 }
@@ -49,9 +53,7 @@ void normalise(float* HWY_RESTRICT y, size_t n) {
 
 void short_conv_step_target(const ShortConvStep& conv, const float* x, float* history, float* y) {
   if (conv.W > 0) {
-    std::memmove(history, history + conv.C, (conv.W - 1) * conv.C * sizeof(float));
-    std::memcpy(history + (conv.W - 1) * conv.C, x, conv.C * sizeof(float));
-    convolve_and_activate(conv, history, y);
+    convolve_and_activate(conv, x, history, y);
   } else {
     for_vectors(conv.C, [&](auto d, size_t c)
                             HWY_ATTR { hn::StoreU(silu(d, hn::LoadU(d, x + c)), d, y + c); });

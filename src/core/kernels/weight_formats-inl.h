@@ -36,7 +36,7 @@ constexpr size_t kScaleBlock = 16;
 template <WeightFormat kFormat>
 class WeightRow;
 
-constexpr size_t kAhead = 1024;
+constexpr size_t kAhead = 2048;
 
 HWY_INLINE void fetch_ahead(const void* begin, size_t bytes) {
   for (size_t i = 0; i < bytes; i += 64)
