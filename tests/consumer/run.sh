@@ -1,6 +1,7 @@
 #!/bin/bash
 # run.sh BUILD_DIR [TOOLCHAIN_FILE [EMULATOR...]]: installs BUILD_DIR under a temporary prefix, then builds and runs the
-# project beside this script, and the examples, against it.
+# project beside this script, and the examples, against it. run.sh shared [...]: the same with shared libraries, which it builds
+# first, without libtorch.
 set -euo pipefail
 build=$1 toolchain=${2-}
 emulator=("${@:3}")
@@ -14,8 +15,33 @@ die() {
   exit 1
 }
 
+if [[ $build == shared ]]; then
+  build=$work/shared
+  cmake -G Ninja -S "$source/../.." -B "$build" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DDP_TORCH=OFF -DDP_TESTS=OFF \
+    ${toolchain:+-DCMAKE_TOOLCHAIN_FILE="$toolchain"} >"$work/configure.log"
+  cmake --build "$build" --target dp_core dp_tokenizer
+fi
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 [[ -s $work/prefix/share/doc/deltaproduct/LICENSE ]]
+library=$(find "$work/prefix" -name 'libdeltaproduct.so' -o -name 'libdeltaproduct.a')
+[[ $1 != shared || $library == *.so ]] || die "BUILD_SHARED_LIBS gives $library"
+[[ $1 != shared || -z $(find "$work/prefix" -name '*.a') ]] || die "static libraries are installed beside shared ones"
+
+# Public headers and what they include are installed, and nothing else.
+include=$work/prefix/include
+(cd "$include" && find . -name '*.h' -o -name '*.def' | sort) >"$work/installed"
+(cd "$source/../../include" && find . -name '*.h' | sort) >"$work/public"
+if [[ -d $include/deltaproduct/ops ]]; then
+  for kind in 'test_*' '*-inl.h' '*_kernels.h'; do
+    [[ -z $(find "$include" -name "$kind") ]] || die "internal headers are installed: $(find "$include" -name "$kind")"
+  done
+  while IFS=: read -r file line; do
+    name=${line#*\"}
+    [[ -e $include/deltaproduct/${name%%\"*} ]] || die "$file includes ${name%%\"*}, which is not installed"
+  done < <(grep -rH '^#include "' "$include")
+else
+  diff "$work/public" "$work/installed" || die "other headers are installed than those of include/"
+fi
 
 # What needs no libtorch is found where there is none, nor JSON for C++, zlib or zstd; a part that does not exist is refused.
 without=()
@@ -41,9 +67,10 @@ if [[ -z $toolchain ]]; then
   ((libraries <= 10)) || die "it loads $libraries libraries, expected at most 10: $(ldd "$work/core/generate")"
   if command -v pkg-config >/dev/null; then
     pc=$(dirname "$(find "$work/prefix" -name deltaproduct.pc)")
-    flags=$(PKG_CONFIG_PATH=$pc pkg-config --static --cflags --libs deltaproduct)
+    [[ $library == *.so ]] || static=--static
+    flags=$(PKG_CONFIG_PATH=$pc pkg-config ${static-} --cflags --libs deltaproduct)
     g++ "$source/use_recurrence.cpp" $flags -o "$work/by_pkg_config"
-    "$work/by_pkg_config"
+    LD_LIBRARY_PATH=$(dirname "$library") "$work/by_pkg_config"
   fi
 fi
 

@@ -213,10 +213,10 @@ HWY_INLINE void quantised_tile(const RoundedRows& x, size_t first_row, const Lin
     const size_t rest = groups - whole;
     uint8_t bytes[kR][Format::kBytes] = {};
     const uint8_t* p[kR];
-    DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
+    for (size_t r = 0; r < kR; ++r) {
       std::memcpy(bytes[r], data + r * gap * row_bytes + whole * kGroupBytes, rest * kGroupBytes);
       p[r] = bytes[r];
-      DP_UNROLL_WEIGHTS for (size_t m = 0; m < kM; ++m) {
+      for (size_t m = 0; m < kM; ++m) {
         std::fill_n(products[r][m], Format::kGroups, 0.0f);
         multiply_scales(scales + r * gap * all_groups + whole, x_scales + m * x.groups + whole,
                         rest, products[r][m]);

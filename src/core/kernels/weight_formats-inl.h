@@ -66,7 +66,7 @@ class WidenedScales {
 
  private:
   size_t first_;
-  alignas(64) float values_[kScaleBlock];
+  alignas(64) float values_[kScaleBlock] = {};
 };
 
 template <>
