@@ -14,6 +14,7 @@
 #include "base/timer.h"
 #include "runtime/model.h"
 #include "serve/host_check.h"
+#include "serve/memory_bound.h"
 #include "serve/server.h"
 #include "theory/problem.h"
 #include "tools/command.h"

@@ -1,21 +1,19 @@
 #include "serve/server.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/quote.h"
+#include "base/json.h"
 #include "base/timer.h"
-#include "runtime/special_tokens.h"
 #include "serve/api_description.h"
-#include "serve/chat_request.h"
 #include "serve/completion.h"
 #include "serve/completion_json.h"
-#include "serve/host_check.h"
+#include "serve/http_error.h"
 #include "serve/http_server.h"
-#include "serve/memory.h"
 #include "serve/metrics.h"
+#include "serve/prepared_request.h"
+#include "serve/request_gate.h"
 
 namespace dp::serve {
 namespace {
@@ -23,62 +21,12 @@ namespace {
 using nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-constexpr const char* kJson = "application/json";
 constexpr milliseconds kPatience{200};
 constexpr milliseconds kHalfClosedPatience{1000};
 
-constexpr const char* kType400 = "invalid_request_error";
-
-constexpr const char* kCompletions = "/v1/completions";
-constexpr const char* kChats = "/v1/chat/completions";
-constexpr std::string_view kPaths[] = {"/",          "/health",    "/metrics", "/openapi.json",
-                                       "/v1/models", kCompletions, kChats};
 constexpr const char* kPagePolicy =
     "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src "
     "'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-HttpResponse error_response(int status, const std::string& message, const std::string& type,
-                            const std::string& param = "", const std::string& code = "") {
-  return {status, kJson, error_json(message, type, param, code) + "\n"};
-}
-
-/// An answer with another status than 200 and 400.
-struct HttpProblem : std::runtime_error {
-  HttpProblem(int s, const std::string& message, std::string t, std::string p, std::string c)
-      : std::runtime_error(message),
-        status(s),
-        type(std::move(t)),
-        param(std::move(p)),
-        code(std::move(c)) {}
-  int status;
-  std::string type, param, code;
-};
-
-HttpResponse http_error(int status, const std::string& message) {
-  return error_response(status, message,
-                        status == 503   ? "overloaded_error"
-                        : status >= 500 ? "server_error"
-                                        : kType400);
-}
-
-// Takes as long for a wrong key as for the right one.
-bool same_secret(const std::string& given, const std::string& secret) {
-  size_t difference = given.size() ^ secret.size();
-  for (size_t i = 0; i < secret.size(); ++i) {
-    const char other = given.empty() ? '\0' : given[i % given.size()];
-    difference |= static_cast<unsigned char>(other ^ secret[i]);
-  }
-  return difference == 0;
-}
-
-// "application/json; charset=utf-8" is, in any case.
-bool is_json(const std::string& content_type) {
-  std::string type = content_type.substr(0, content_type.find(';'));
-  while (type.ends_with(' ')) type.pop_back();
-  for (char& c : type)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return type == "application/json";
-}
 
 std::string random_id(const char* kind) {
   static std::atomic<uint64_t> next{(uint64_t{std::random_device()()} << 32) |
@@ -96,18 +44,6 @@ HttpLimits http_limits(const ServerOptions& options) {
   return limits;
 }
 
-// The model's, the tokenizer's, and those that its files name for conversations.
-std::vector<int64_t> end_tokens(const ModelConfig& config, const Tokenizer& tokenizer,
-                                const chat::ChatSettings& chat) {
-  std::vector<int64_t> tokens = runtime::end_tokens(config, tokenizer);
-  tokens.insert(tokens.end(), chat.end_tokens.begin(), chat.end_tokens.end());
-  for (const std::string& name : chat.ends)
-    if (const auto ids = tokenizer.encode_with_special(name);
-        ids.size() == 1 && tokenizer.is_special(ids[0]))
-      tokens.push_back(ids[0]);
-  return tokens;
-}
-
 }  // namespace
 
 class Server::Implementation {
@@ -117,7 +53,8 @@ class Server::Implementation {
       : model_(std::move(model)),
         tokenizer_(std::move(tokenizer)),
         options_(options),
-        hosts_(options.host, options.allowed_hosts),
+        gate_(options),
+        preparer_(tokenizer_, model_->config().vocab_size, options),
         names_(*tokenizer_),
         stop_tokens_(end_tokens(model_->config(), *tokenizer_, options.chat)),
         pool_(options.request_bytes),
@@ -150,22 +87,9 @@ class Server::Implementation {
   };
 
   HttpHandlers handlers();
-  std::optional<HttpResponse> check(const HttpRequest& request) const;
   void answer(HttpRequest& request, HttpExchange& exchange);
   HttpResponse models() const;
   void answer_completion(HttpRequest& request, HttpExchange& exchange);
-  struct PreparedRequest {
-    CompletionRequest completion;
-    std::vector<std::vector<int64_t>> prompts;
-  };
-  PreparedRequest prepare(HttpRequest& request, const HttpExchange& exchange,
-                          Clock::time_point deadline);
-  static int64_t request_bytes(const PreparedRequest& prepared);
-  std::vector<std::vector<int64_t>> prompt_tokens(const std::vector<PromptText>& prompts) const;
-  std::vector<std::vector<int64_t>> chat_tokens(const std::vector<chat::Message>& messages) const;
-  void check_prompt(const std::vector<int64_t>& tokens, const char* field) const;
-  void check_request(const CompletionRequest& request,
-                     const std::vector<std::vector<int64_t>>& prompts) const;
   void answer_whole(Completion& completion, const CompletionHead& head, Visit& visit,
                     HttpExchange& exchange) const;
   void answer_stream(Completion& completion, const CompletionHead& head, Visit& visit,
@@ -174,7 +98,8 @@ class Server::Implementation {
   const std::shared_ptr<const runtime::Model> model_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const ServerOptions options_;
-  const HostCheck hosts_;
+  const RequestGate gate_;
+  RequestPreparer preparer_;
   const TokenNames names_;
   const std::vector<int64_t> stop_tokens_;
   const int64_t started_ = std::time(nullptr);
@@ -182,62 +107,22 @@ class Server::Implementation {
   std::atomic<bool> draining_{false};
   std::atomic<int64_t> running_{0}, ended_{0};
   MemoryPool pool_;
-  ParserTurn::Slots parsers_{kMostParsers};
   Engine engine_;
   HttpServer http_;  // last: it stops first
 };
 
 HttpHandlers Server::Implementation::handlers() {
-  return {.check = [this](const HttpRequest& request) { return check(request); },
+  return {.check = [this](const HttpRequest& request) { return gate_.refusal(request); },
           .answer = [this](HttpRequest& request, HttpExchange& e) { answer(request, e); },
           .error = http_error,
           .log =
               [this](const HttpRequest& request, int status) {
-                const auto known = std::ranges::find(kPaths, request.path);
-                metrics_.count_request(known == std::end(kPaths) ? "other" : std::string(*known),
-                                       status);
+                metrics_.count_request(std::string(known_path(request.path)), status);
               }};
 }
 
-// Before a body is read: names, paths, methods, keys, what the body is.
-std::optional<HttpResponse> Server::Implementation::check(const HttpRequest& request) const {
-  if (const auto refusal = hosts_.refusal(request))
-    return error_response(403, *refusal, kType400, "", "host_not_allowed");
-  const bool completions = request.path == kCompletions || request.path == kChats;
-  const bool open = request.path == "/" || request.path == "/health";
-  if (std::ranges::find(kPaths, request.path) == std::end(kPaths))
-    return error_response(404, "there is no " + quote(request.path) + " here", kType400, "",
-                          "not_found");
-  const bool right_method =
-      completions ? request.method == "POST" : request.method == "GET" || request.method == "HEAD";
-  if (!right_method) {
-    HttpResponse response =
-        error_response(405, request.path + " does not take " + quote(request.method), kType400, "",
-                       "method_not_allowed");
-    response.headers.emplace_back("Allow", completions ? "POST" : "GET, HEAD");
-    return response;
-  }
-  if (!open && !options_.api_key.empty()) {
-    const std::string& given = request.header("Authorization");
-    if (!given.starts_with("Bearer ") || !same_secret(given.substr(7), options_.api_key)) {
-      HttpResponse response =
-          error_response(401, "this server wants its API key: Authorization: Bearer KEY",
-                         "authentication_error", "", "invalid_api_key");
-      response.headers.emplace_back("WWW-Authenticate", "Bearer");
-      return response;
-    }
-  }
-  // A form of another site's page can post text without asking first, but not this.
-  const std::string& type = request.header("Content-Type");
-  if (completions && !type.empty() && !is_json(type))
-    return error_response(
-        415, "the body is " + quote(type) + ", expected Content-Type: application/json", kType400,
-        "", "unsupported_media_type");
-  return std::nullopt;
-}
-
 void Server::Implementation::answer(HttpRequest& request, HttpExchange& exchange) {
-  if (request.path == kCompletions || request.path == kChats)
+  if (request.path == kCompletionsPath || request.path == kChatsPath)
     answer_completion(request, exchange);
   else if (request.path == "/openapi.json")
     exchange.send({200, kJson, api_description(options_.limits)});
@@ -259,78 +144,7 @@ void Server::Implementation::answer(HttpRequest& request, HttpExchange& exchange
 HttpResponse Server::Implementation::models() const {
   const ordered_json model = {
       {"id", options_.model_name}, {"object", "model"}, {"created", started_}, {"owned_by", "dp"}};
-  return {200, kJson, ordered_json{{"object", "list"}, {"data", {model}}}.dump() + "\n"};
-}
-
-std::vector<std::vector<int64_t>> Server::Implementation::prompt_tokens(
-    const std::vector<PromptText>& prompts) const {
-  std::vector<std::vector<int64_t>> all;
-  for (const PromptText& prompt : prompts) {
-    std::vector<int64_t> tokens;
-    if (const auto* text = std::get_if<std::string>(&prompt)) {
-      const std::vector<int32_t> ids = tokenizer_->encode(*text);
-      const auto first = runtime::first_token(*tokenizer_, options_.bos, ids.empty());
-      if (first) tokens.push_back(*first);
-      tokens.insert(tokens.end(), ids.begin(), ids.end());
-    } else {
-      tokens = std::get<std::vector<int64_t>>(prompt);
-    }
-    check_prompt(tokens, "prompt");
-    all.push_back(std::move(tokens));
-  }
-  return all;
-}
-
-// The template writes the tokens that begin and end messages by their names.
-std::vector<std::vector<int64_t>> Server::Implementation::chat_tokens(
-    const std::vector<chat::Message>& messages) const {
-  if (!options_.chat.chat_template)
-    throw RequestError(options_.chat.problem, "messages", "no_chat_template");
-  std::string text;
-  try {
-    text = options_.chat.chat_template->render(messages);
-  } catch (const chat::TemplateError& error) {
-    throw RequestError(std::string("chat template: ") + error.what(), "messages", "chat_template");
-  }
-  const std::vector<int32_t> ids = tokenizer_->encode_with_special(text);
-  std::vector<int64_t> tokens(ids.begin(), ids.end());
-  check_prompt(tokens, "messages");
-  return {std::move(tokens)};
-}
-
-void Server::Implementation::check_prompt(const std::vector<int64_t>& tokens,
-                                          const char* field) const {
-  const int64_t vocabulary = model_->config().vocab_size;
-  if (tokens.empty()) throw RequestError("the prompt has no tokens, expected at least one", field);
-  if (static_cast<int64_t>(tokens.size()) > options_.limits.prompt_tokens)
-    throw RequestError("the prompt has " + std::to_string(tokens.size()) +
-                           " tokens, expected at most " +
-                           std::to_string(options_.limits.prompt_tokens),
-                       field, "context_length_exceeded");
-  for (const int64_t token : tokens)
-    if (token < 0 || token >= vocabulary)
-      throw RequestError("the prompt has token " + std::to_string(token) + ", expected 0 to " +
-                             std::to_string(vocabulary - 1),
-                         field);
-}
-
-void Server::Implementation::check_request(const CompletionRequest& request,
-                                           const std::vector<std::vector<int64_t>>& prompts) const {
-  const int64_t vocabulary = model_->config().vocab_size;
-  for (const auto& [token, bias] : request.logit_bias)
-    if (token >= vocabulary)
-      throw RequestError("'logit_bias' has token " + std::to_string(token) + ", expected 0 to " +
-                             std::to_string(vocabulary - 1),
-                         "logit_bias");
-  int64_t bytes = 0;
-  for (const std::vector<int64_t>& prompt : prompts)
-    bytes += answer_bytes(request, static_cast<int64_t>(prompt.size()));
-  if (bytes > options_.limits.answer_bytes)
-    throw RequestError("the answer could take " + std::to_string(bytes >> 20) +
-                           " MB, expected at most " +
-                           std::to_string(options_.limits.answer_bytes >> 20) +
-                           ": ask for fewer choices, tokens or logprobs",
-                       request.logprobs ? "logprobs" : "max_tokens", "answer_too_large");
+  return {200, kJson, dump_json(ordered_json{{"object", "list"}, {"data", {model}}}) + "\n"};
 }
 
 void Server::Implementation::answer_completion(HttpRequest& request, HttpExchange& exchange) {
@@ -344,8 +158,8 @@ void Server::Implementation::answer_completion(HttpRequest& request, HttpExchang
   }
   try {
     const auto deadline = request.first_byte + std::chrono::seconds(options_.max_seconds);
-    PreparedRequest prepared = prepare(request, exchange, deadline);
-    MemoryPool::Share share = pool_.take(request_bytes(prepared));
+    PreparedRequest prepared = preparer_.prepare(request, exchange, deadline);
+    MemoryPool::Share share = pool_.take(prepared.bytes());
     Completion completion(std::move(prepared.completion), std::move(prepared.prompts), *tokenizer_,
                           names_);
     if (!share || !engine_.submit(completion.generations(stop_tokens_, deadline)))
@@ -353,7 +167,7 @@ void Server::Implementation::answer_completion(HttpRequest& request, HttpExchang
                         share ? "too many requests wait already, try again"
                               : "the requests under way take all the memory they may, try again",
                         "rate_limit_error", "", share ? "queue_full" : "memory_full");
-    const CompletionHead head{random_id(request.path == kChats ? "chatcmpl" : "cmpl"),
+    const CompletionHead head{random_id(request.path == kChatsPath ? "chatcmpl" : "cmpl"),
                               options_.model_name, std::time(nullptr)};
     if (completion.request().stream)
       answer_stream(completion, head, visit, exchange);
@@ -366,53 +180,8 @@ void Server::Implementation::answer_completion(HttpRequest& request, HttpExchang
       response.headers.emplace_back("Retry-After", "1");
     exchange.send(response);
   } catch (const RequestError& error) {
-    exchange.send(error_response(400, error.what(), kType400, error.param, error.code));
+    exchange.send(error_response(400, error.what(), kInvalidRequest, error.param, error.code));
   }
-}
-
-// The body as tokens. Large ones wait for their turn.
-Server::Implementation::PreparedRequest Server::Implementation::prepare(
-    HttpRequest& request, const HttpExchange& exchange, Clock::time_point deadline) {
-  std::optional<ParserTurn> turn;
-  if (request.body.size() > kSmallRequest) {
-    turn.emplace(parsers_, deadline, [&] {
-      return exchange.server_stops() || exchange.peer() == HttpSocket::Peer::kGone;
-    });
-    if (!turn->held())
-      throw HttpProblem(503, "the server was too busy to read this request", "overloaded_error", "",
-                        "busy");
-  }
-  PreparedRequest prepared;
-  std::vector<chat::Message> messages;
-  if (request.path == kChats) {
-    ChatRequest chat = parse_chat_request(request.body, options_.limits);
-    prepared.completion = std::move(chat.completion);
-    messages = std::move(chat.messages);
-  } else {
-    prepared.completion = parse_completion_request(request.body, options_.limits);
-  }
-  request.body = {};
-  const CompletionRequest& completion = prepared.completion;
-  if (completion.model && *completion.model != options_.model_name)
-    throw HttpProblem(
-        404,
-        "there is no model " + quote(*completion.model) + " here but " + quote(options_.model_name),
-        kType400, "model", "model_not_found");
-  prepared.prompts = completion.chat ? chat_tokens(messages) : prompt_tokens(completion.prompts);
-  check_request(completion, prepared.prompts);
-  return prepared;
-}
-
-// What a request takes until it is answered: its texts, tokens twice, and its answer as tokens and as text.
-int64_t Server::Implementation::request_bytes(const PreparedRequest& prepared) {
-  int64_t bytes = 4096;
-  for (const PromptText& prompt : prepared.completion.prompts)
-    if (const auto* text = std::get_if<std::string>(&prompt))
-      bytes += static_cast<int64_t>(text->size()) * (1 + prepared.completion.echo);
-  for (const std::vector<int64_t>& prompt : prepared.prompts)
-    bytes += static_cast<int64_t>(prompt.size()) * 16 +
-             2 * answer_bytes(prepared.completion, static_cast<int64_t>(prompt.size()));
-  return bytes;
 }
 
 void Server::Implementation::answer_whole(Completion& completion, const CompletionHead& head,
@@ -461,25 +230,6 @@ void Server::Implementation::answer_stream(Completion& completion, const Complet
   if (completion.request().include_usage)
     last = stream_usage(head, completion.request(), completion.usage());
   if (exchange.write(last + "data: [DONE]\n\n")) exchange.end();
-}
-
-ServerMemory memory_bound(const runtime::Model& model, const ServerOptions& options) {
-  const ModelConfig& config = model.config();
-  const auto state = static_cast<int64_t>(model.new_state().bytes());
-  const int64_t tokens = std::max<int64_t>(options.engine.most_rows, options.engine.prompt_tokens);
-  ServerMemory memory;
-  memory.weights =
-      static_cast<int64_t>(model.bytes_per_token()) + config.vocab_size * config.hidden_size * 4;
-  memory.states = most_states(options.engine) * state;
-  memory.cache = static_cast<int64_t>(options.engine.cache_bytes);
-  memory.requests = options.request_bytes;
-  constexpr int64_t kThread = 1 << 20;  // of a connection: its stack and what it reads
-  memory.buffers =
-      options.max_connections * (kThread + options.max_body_bytes +
-                                 static_cast<int64_t>(kSmallRequest) * kParsedBytesPerByte) +
-      kMostParsers * options.max_body_bytes * kParsedBytesPerByte +
-      tokens * 4 * (config.vocab_size + 32 * config.hidden_size);
-  return memory;
 }
 
 Server::Server(std::shared_ptr<const runtime::Model> model,
