@@ -70,14 +70,21 @@ std::vector<std::string> split_characters(const std::string& text) {
   return characters;
 }
 
-// A directory that is there already must be empty or hold a compiled model, whose files are then replaced; others in
-// it stay. compiled.json goes first and comes last: what is only half replaced is no compiled model.
-void save(const theory::Weights& weights, const theory::Compiled& compiled, const fs::path& out) {
-  const fs::path target = out.has_filename() ? out : out.parent_path();
-  if (fs::exists(target) && !theory::is_compiled(target) &&
-      !(fs::is_directory(target) && fs::is_empty(target)))
+// A directory that is there already must be empty or hold a compiled model.
+void check_target(const fs::path& target) {
+  const fs::file_status status = fs::status(target);
+  if (fs::is_directory(status) && (theory::is_compiled(target) || fs::is_empty(target))) return;
+  if (fs::exists(status))
     throw InputError(quote(target.string()) +
                      " exists and is not a compiled model, expected a new directory");
+  require_new(target);
+}
+
+// The files of a compiled model that is there already are replaced, others in it stay. compiled.json goes first and comes
+// last: what is only half replaced is no compiled model.
+void save(const theory::Weights& weights, const theory::Compiled& compiled, const fs::path& out) {
+  const fs::path target = out.has_filename() ? out : out.parent_path();
+  check_target(target);
   const fs::path unfinished = make_unfinished_directory(target);
   std::error_code ignored;
   try {
@@ -114,7 +121,6 @@ std::string joined_symbols(const std::vector<std::string>& alphabet) {
 }
 
 int write(const theory::Compiled& compiled, const CompileArguments& arguments) {
-  arguments.json.check();
   const theory::Weights weights = compiled.weights(arguments.dtype == "bf16");
   const ModelConfig& config = weights.config;
   save(weights, compiled, arguments.out);
@@ -253,6 +259,8 @@ Run add_compile(CLI::App& app) {
   return [arguments, chosen] {
     arguments->options.max_memory = arguments->max_memory * 1e9;
     if (arguments->model == "rwkv7") arguments->options.architecture = Architecture::kRwkv7;
+    arguments->json.check();
+    check_target(arguments->out);
     return write((*chosen)(*arguments), *arguments);
   };
 }

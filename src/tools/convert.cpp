@@ -1,11 +1,10 @@
 // dp convert: a checkpoint in another dtype or parameter layout.
-#include <stdlib.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/quote.h"
 #include "runtime/convert.h"
@@ -37,8 +36,7 @@ int convert(const ConvertArguments& arguments) {
   const fs::path target = fs::path(arguments.target).has_filename()
                               ? fs::path(arguments.target)
                               : fs::path(arguments.target).parent_path();
-  if (fs::exists(target))
-    throw InputError(quote(target.string()) + " exists already, expected a new directory");
+  require_new(target);
   const fs::path source = arguments.source;
   const fs::path folder = fs::is_regular_file(source) ? source.parent_path() : source;
   if (!runtime::is_supported(read_model_config(folder))) check_model_in_lab(source);
@@ -49,17 +47,13 @@ int convert(const ConvertArguments& arguments) {
   if (options.must_be_exact && (arguments.dtype == "int8" || arguments.dtype == "int4"))
     throw InputError(quote(folder.string()) + " is a compiled model, which is exact in f32 and bf16 only, got --dtype " +
                      arguments.dtype);
-  if (target.has_parent_path()) fs::create_directories(target.parent_path());
-  std::string unfinished = target.string() + ".unfinished-XXXXXX";
-  if (mkdtemp(unfinished.data()) == nullptr)
-    throw InputError("cannot write " + quote(target.string()) + ": no directory can be made beside it");
+  const fs::path unfinished = make_unfinished_directory(target);
   std::error_code ignored;
   try {
     ThreadPool executor(arguments.threads.count());
     runtime::convert_checkpoint(source, unfinished, options, executor);
     for (const char* file : kCompanions)
-      if (fs::exists(folder / file)) fs::copy_file(folder / file, fs::path(unfinished) / file);
-    fs::permissions(unfinished, fs::perms::all & ~fs::perms::group_write & ~fs::perms::others_write);
+      if (fs::exists(folder / file)) fs::copy_file(folder / file, unfinished / file);
     fs::rename(unfinished, target);
   } catch (...) {
     fs::remove_all(unfinished, ignored);

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "tools/command.h"
 #include "tools/eval_text.h"
 #include "nn/pretrained.h"
@@ -67,7 +68,7 @@ void store(const std::string& model, const ordered_json& found) {
   const std::filesystem::path directory = model, file = directory / "eval.json";
   if (!std::filesystem::exists(directory / "run.json")) return;
   try {
-    write_file_atomically(file, found.dump(2) + "\n");
+    write_file_atomically(file, dump_json(found, 2) + "\n");
     std::printf("\nstored in %s: dp report shows it\n", file.c_str());
   } catch (const std::exception& error) {  // a directory of someone else's
     std::fprintf(stderr, "not stored in the run: %s\n", error.what());

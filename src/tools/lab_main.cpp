@@ -47,11 +47,9 @@ int main(int argc, char** argv) {
   } catch (const dp::RankLost& error) {
     // Without destructors: threads of the process group may still wait for the rank that is gone.
     std::_Exit(complain(error.what(), kFailure));
-  } catch (const dp::InputError& error) {
-    return complain(error.what(), kWrongUsage);
   } catch (const c10::Error& error) {
     return complain(error.what_without_backtrace(), kFailure);
-  } catch (const std::exception& error) {
-    return complain(error.what(), kFailure);
+  } catch (const std::exception&) {
+    return complain_about_exception();
   }
 }

@@ -1,8 +1,6 @@
 // The program dp: every command that needs no libtorch. The others are those of dp-lab, which it starts in its place.
 #include <exception>
 
-#include "base/error.h"
-#include "base/quote.h"
 #include "tools/program.h"
 
 namespace dp::cli {
@@ -27,9 +25,7 @@ int main(int argc, char** argv) {
   using namespace dp::cli;
   try {
     return run_program(kCommands, argc, argv, run_elsewhere);
-  } catch (const dp::InputError& error) {
-    return complain(error.what(), kWrongUsage);
-  } catch (const std::exception& error) {
-    return complain(error.what(), kFailure);
+  } catch (const std::exception&) {
+    return complain_about_exception();
   }
 }

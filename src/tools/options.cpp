@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "tools/command.h"
 
@@ -62,7 +63,7 @@ void JsonOption::check() const {
 }
 
 void JsonOption::write_quietly(const nlohmann::ordered_json& value) const {
-  if (!path_.empty()) write_file_atomically(path_, value.dump(2) + "\n");
+  if (!path_.empty()) write_file_atomically(path_, dump_json(value, 2) + "\n");
 }
 
 std::optional<nlohmann::ordered_json> JsonOption::read() const {

@@ -4,11 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <new>
 #include <vector>
 
 #include "base/closest.h"
@@ -85,6 +87,24 @@ int complain(const std::string& message, int exit_code) {
   std::fflush(stdout);
   std::fprintf(stderr, "dp: error: %s\n", line.c_str());
   return exit_code;
+}
+
+int complain_about_exception() {
+  try {
+    throw;
+  } catch (const InputError& error) {
+    return complain(error.what(), kWrongUsage);
+  } catch (const std::filesystem::filesystem_error& error) {
+    const int reason = error.code().value();
+    const bool wrong_path = reason == ENAMETOOLONG || reason == ELOOP || reason == ENOTDIR || reason == EISDIR ||
+                            reason == ENOENT || reason == EACCES || reason == EEXIST;
+    return complain("cannot use " + quote(error.path1().string()) + ": " + error.code().message(),
+                    wrong_path ? kWrongUsage : kFailure);
+  } catch (const std::bad_alloc&) {
+    return complain("there is not enough memory for this", kFailure);
+  } catch (const std::exception& error) {
+    return complain(error.what(), kFailure);
+  }
 }
 
 bool is_lab_installed() { return access(lab_program().c_str(), X_OK) == 0; }

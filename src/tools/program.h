@@ -22,5 +22,7 @@ int run_program(std::span<const Command> commands, int argc, char** argv, int (*
 
 /// Prints "dp: error: MESSAGE" and returns `exit_code`.
 int complain(const std::string& message, int exit_code);
+/// The same of the exception that is being handled: code 2 for wrong input, a path that cannot be used included, else 1.
+int complain_about_exception();
 
 }  // namespace dp::cli

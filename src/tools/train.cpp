@@ -131,7 +131,7 @@ int train(TrainOptions& options, World* world) {
   const std::filesystem::path out = options.out;
   const bool resumed = options.resume && std::filesystem::exists(out / "run.json");
   if (resumed) {
-    const RunConfig stored = read_run_config(out);
+    const RunConfig stored = read_run_config(out, true);
     if (task_name(stored.task) != task_name(options.run.task))
       throw InputError("the run in " + quote(out.string()) + " trains " + task_name(stored.task) +
                        ": continue it with dp train " + task_name(stored.task) + " --resume");

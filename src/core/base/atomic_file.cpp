@@ -104,6 +104,14 @@ fs::path make_unfinished_directory(const fs::path& target) {
   return name;
 }
 
+void require_new(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::none) throw_not_writable(path, error.value());
+  if (fs::exists(status))
+    throw InputError(quote(path.string()) + " exists already, expected a new directory");
+}
+
 void require_writable(const fs::path& path) { AtomicFile file(path); }
 
 void write_file_atomically(const fs::path& path, std::string_view text) {

@@ -12,6 +12,10 @@ namespace dp {
 /// find out before, not after.
 void require_writable(const std::filesystem::path& path);
 
+/// Throws InputError if there is anything at `path`, a symbolic link that leads nowhere included. For work that ends in a new
+/// directory.
+void require_new(const std::filesystem::path& path);
+
 /// A new directory beside `target`, to be filled and renamed to it: "TARGET.unfinished-XXXXXX", which nobody else has. Throws
 /// InputError.
 std::filesystem::path make_unfinished_directory(const std::filesystem::path& target);

@@ -68,6 +68,17 @@ TEST_F(AtomicFileTest, FollowsLinksAndLeavesDevicesInPlace) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
+TEST_F(AtomicFileTest, WhatIsNewHasNoNameYet) {
+  EXPECT_NO_THROW(require_new(folder_ / "new"));
+  EXPECT_NO_THROW(require_new(folder_ / "missing" / "new"));
+  write_file_atomically(folder_ / "file", "x");
+  fs::create_symlink("nowhere", folder_ / "dangling");
+  fs::create_symlink("loop", folder_ / "loop");
+  for (const fs::path& path : {folder_, folder_ / "file", folder_ / "dangling", folder_ / "loop",
+                               folder_ / std::string(300, 'x')})
+    EXPECT_THROW(require_new(path), InputError) << path;
+}
+
 TEST_F(AtomicFileTest, FindsOutBeforehandThatNothingCanBeWritten) {
   EXPECT_THROW(require_writable(folder_), InputError);
   EXPECT_THROW(require_writable(folder_ / "missing" / "file"), InputError);

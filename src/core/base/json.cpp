@@ -87,7 +87,7 @@ json parse_json(std::string_view text, const std::string& file, std::string_view
 }
 
 json with_checksum(json object) {
-  object["checksum"] = to_hex(xxh64(object.dump()));
+  object["checksum"] = to_hex(xxh64(dump_json(object)));
   return object;
 }
 
@@ -95,9 +95,9 @@ void expect_checksum(json object, const std::string& file) {
   if (!object.is_object() || !object.contains("checksum")) return;
   const json expected = object["checksum"];
   object.erase("checksum");
-  if (const json found = to_hex(xxh64(object.dump())); found != expected)
+  if (const json found = to_hex(xxh64(dump_json(object))); found != expected)
     throw InputError(file + ": its fields have the checksum " + found.dump() + ", expected " + expected.dump() +
-                     ": the file is damaged");
+                     ": the file was changed or damaged");
 }
 
 }  // namespace dp

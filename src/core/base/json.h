@@ -11,6 +11,12 @@ namespace dp {
 /// for values nested more than 64 deep: whoever prints a value recurses once per level.
 nlohmann::json parse_json(std::string_view text, const std::string& file, std::string_view what);
 
+/// As text, with bytes that are not UTF-8 replaced: names of files and quoted input may hold such.
+template <class Json>
+std::string dump_json(const Json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 /// `object` with one more field, "checksum", of all others: for small files whose damage must not pass for other values.
 nlohmann::json with_checksum(nlohmann::json object);
 /// Throws InputError if `object` has a checksum that is not its own. Without one there is nothing to compare.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/quote.h"
 
 namespace dp {
@@ -40,7 +41,7 @@ std::string number_text(double value) {
 std::string value_text(const SettingValue& value) {
   if (const auto* x = std::get_if<std::string>(&value)) return quote(*x);
   if (const auto* x = std::get_if<double>(&value)) return number_text(*x);
-  return std::visit([](const auto& x) { return json(x).dump(); }, value);
+  return std::visit([](const auto& x) { return dump_json(json(x)); }, value);
 }
 
 [[noreturn]] void refuse(const Setting& setting, const std::string& found,
@@ -144,7 +145,7 @@ std::string Setting::text() const {
     for (const int64_t x : *all) text += (text.empty() ? "" : ",") + std::to_string(x);
     return text;
   }
-  return to_json().dump();
+  return dump_json(to_json());
 }
 
 Setting&& Setting::for_models(std::vector<std::string> names) && {

@@ -13,11 +13,24 @@ namespace dp {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kProgressFile = "trainer.json";
+// JSON with a checksum of its fields: a checkpoint's progress, a run's settings, what a compiled model solves.
+constexpr std::string_view kJsonFiles[] = {"trainer.json", "run.json", "compiled.json"};
+
+bool is_checked_json(const fs::path& file) {
+  return std::ranges::find(kJsonFiles, file.filename().string()) != std::end(kJsonFiles);
+}
 
 bool has_checksums(const fs::path& file) {
-  const std::string name = file.filename().string();
-  return file.extension() == ".safetensors" || name == kManifestFile || name == kProgressFile;
+  return file.extension() == ".safetensors" || file.filename() == kManifestFile || is_checked_json(file);
+}
+
+// Their checksums are in the manifest beside them.
+bool is_shard(const fs::path& file) { return file.extension() == ".tokens" || file.extension() == ".documents"; }
+
+// Text and tokenizers; a saved state may have any other name.
+bool is_of_others(const fs::path& file) {
+  constexpr std::string_view kEndings[] = {".json", ".jsonl", ".model", ".txt", ".jinja", ".html", ".md", ".csv", ".gz", ".zst"};
+  return std::ranges::find(kEndings, file.extension().string()) != std::end(kEndings);
 }
 
 std::vector<fs::path> files_below(const fs::path& path) {
@@ -35,11 +48,11 @@ std::vector<fs::path> files_below(const fs::path& path) {
 
 // Whether there was anything to compare with. Throws InputError for damage.
 bool verify_file(const fs::path& file) {
-  if (file.filename() == kManifestFile) {
+  if (file.filename() == kManifestFile || is_shard(file)) {
     TokenDataset(file.parent_path()).verify();
     return true;
   }
-  if (file.filename() != kProgressFile) return SafetensorsFile(file).verify() > 0;
+  if (!is_checked_json(file)) return is_of_others(file) ? false : SafetensorsFile(file).verify() > 0;
   const MappedFile mapped = map_file(file);
   const nlohmann::json fields = parse_json(
       {reinterpret_cast<const char*>(mapped.bytes.data()), mapped.bytes.size()}, file.string(), "it");

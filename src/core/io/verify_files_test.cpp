@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/test_folder.h"
 #include "io/safetensors.h"
+#include "text/prepare_tokens.h"
 
 namespace dp {
 namespace {
@@ -42,6 +43,45 @@ TEST(VerifyFiles, NoticesEveryFlippedBit) {
     folder.file("model.safetensors", damaged);
     EXPECT_EQ(verify_files(path).damages.size(), 1u) << "bit " << bit % 8 << " of byte " << bit / 8;
   }
+}
+
+TEST(VerifyFiles, NoticesFlippedBitsOfADataset) {
+  const TestFolder folder;
+  folder.file("text.txt", "some words\n\nand more\n");
+  PrepareOptions options;
+  options.text.separator = "";
+  options.shard_tokens = 8;
+  prepare_tokens(find_text({(folder / "text.txt").string()}).files, *make_byte_tokenizer(), options,
+                 folder / "data", [](const PrepareReport&) { return true; });
+  EXPECT_EQ(verify_files(folder / "data").verified, 1u);
+  size_t files = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder / "data")) {
+    const std::string name = "data/" + entry.path().filename().string(), whole = contents(entry.path());
+    const size_t label = whole.find("\"checksum\"");  // without its name there is nothing to compare with
+    ++files;
+    for (size_t bit = 0; bit < 8 * whole.size(); bit += 11) {  // all of them were tried once
+      if (label != whole.npos && bit / 8 >= label && bit / 8 < label + 10) continue;
+      std::string damaged = whole;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+      folder.file(name, damaged);
+      EXPECT_EQ(verify_files(folder / "data").damages.size(), 1u)
+          << "bit " << bit % 8 << " of byte " << bit / 8 << " of " << name;
+    }
+    folder.file(name, whole);
+  }
+  EXPECT_GE(files, 5u);
+}
+
+TEST(VerifyFiles, KnowsWhichFilesHaveChecksums) {
+  const TestFolder folder;
+  for (const char* name : {"config.json", "tokenizer.model", "notes.txt", "run.json"}) {
+    folder.file(name, "{}");
+    const FilesReport report = verify_files(folder / name);
+    EXPECT_EQ(report.without_checksums, 1u) << name;
+    EXPECT_TRUE(report.damages.empty()) << name;
+  }
+  folder.file("state", "{}");
+  EXPECT_EQ(verify_files(folder / "state").damages.size(), 1u) << "a saved state has any name";
 }
 
 TEST(VerifyFiles, NamesTheTensor) {

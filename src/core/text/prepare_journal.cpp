@@ -125,8 +125,7 @@ UnfinishedDirectory::UnfinishedDirectory(fs::path target, std::string settings)
     : target_(std::move(target)), settings_(std::move(settings)) {
   if (!target_.has_filename()) target_ = target_.parent_path();
   path_ = target_.string() + ".unfinished";
-  if (fs::exists(target_))
-    throw InputError(quote(target_.string()) + " exists already, expected a new directory");
+  require_new(target_);
   std::error_code error;
   fs::create_directories(path_, error);
   lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -91,7 +91,7 @@ std::string to_json(const TokenManifest& manifest) {
                       {"text_bytes", shard.text_bytes},
                       {"tokens_xxh64", to_hex(shard.tokens_hash)},
                       {"documents_xxh64", to_hex(shard.documents_hash)}});
-  const ordered_json json = {
+  ordered_json json = {
       {"format", kFormat},
       {"version", kVersion},
       {"tokenizer",
@@ -102,7 +102,8 @@ std::string to_json(const TokenManifest& manifest) {
         {"eos", manifest.eos ? ordered_json(*manifest.eos) : ordered_json()}}},
       {"dtype", manifest.token_bytes() == 2 ? "uint16" : "uint32"},
       {"shards", shards}};
-  return json.dump(1) + "\n";
+  json["checksum"] = with_checksum(json)["checksum"];
+  return dump_json(json, 1) + "\n";
 }
 
 TokenManifest parse_manifest(const std::string& text, const std::string& file) {
@@ -143,6 +144,7 @@ TokenManifest parse_manifest(const std::string& text, const std::string& file) {
     total += info.tokens;
     manifest.shards.push_back(info);
   }
+  expect_checksum(parsed, quote(file));
   return manifest;
 }
 

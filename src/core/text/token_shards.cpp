@@ -112,10 +112,12 @@ TokenDataset::TokenDataset(const fs::path& directory)
     shard.documents = map_shard(documents, info.documents * sizeof(uint64_t),
                                 std::to_string(info.documents) + " documents");
     shard.ends = checked_ends(shard.documents, documents, info.tokens);
+    shard.verified = std::make_unique<Verified>();
     const bool last = i + 1 == manifest_.shards.size();
     if (last && (shard.ends.empty() || shard.ends.back() != info.tokens))
       throw InputError(quote(documents.string()) +
                        " has no document that ends with the last token");
+    expect_hash(shard.documents, documents, info.documents_hash);
     shards_.push_back(std::move(shard));
     tokens_before_.push_back(tokens_before_.back() + info.tokens);
     documents_before_.push_back(documents_before_.back() + info.documents);
@@ -128,12 +130,22 @@ uint64_t TokenDataset::text_bytes() const {
   return sum;
 }
 
+void TokenDataset::verify_tokens(size_t shard) const {
+  Verified& verified = *shards_[shard].verified;
+  if (verified.done) return;
+  const std::lock_guard lock(verified.mutex);
+  if (verified.done) return;
+  expect_hash(shards_[shard].tokens, tokens_file(directory_, shard), manifest_.shards[shard].tokens_hash);
+  verified.done = true;
+}
+
 void TokenDataset::read(uint64_t begin, std::span<int64_t> out) const {
   if (begin > num_tokens() || out.size() > num_tokens() - begin)
     throw std::out_of_range("TokenDataset: tokens " + std::to_string(begin) + " to " +
                             std::to_string(begin + out.size()) + " of " +
                             std::to_string(num_tokens()));
   for (size_t shard = find_shard(tokens_before_, begin); !out.empty(); ++shard) {
+    verify_tokens(shard);
     const size_t count = std::min<size_t>(out.size(), tokens_before_[shard + 1] - begin);
     const size_t width = manifest_.token_bytes();
     const std::byte* from =
@@ -179,11 +191,6 @@ TokenRange TokenDataset::document(uint64_t number) const {
 
 void TokenDataset::verify() const {
   std::vector<int64_t> block(1 << 16);
-  for (size_t i = 0; i < shards_.size(); ++i) {
-    expect_hash(shards_[i].tokens, tokens_file(directory_, i), manifest_.shards[i].tokens_hash);
-    expect_hash(shards_[i].documents, documents_file(directory_, i),
-                manifest_.shards[i].documents_hash);
-  }
   for (uint64_t at = 0; at < num_tokens(); at += block.size())
     read(at, std::span(block).first(std::min<uint64_t>(block.size(), num_tokens() - at)));
 }

@@ -6,10 +6,12 @@
 // All shards one behind the other are one stream. A document ends with the tokenizer's eos, if it has one, and may go
 // on in the next shard.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,7 +60,8 @@ struct TokenRange {
 /// A memory-mapped dataset. Const, and therefore callable from several threads at once.
 class TokenDataset {
  public:
-  /// Checks the sizes of all files and the ends of all documents. Throws InputError that names the file at fault.
+  /// Checks the sizes of all files, and of documents their ends and checksums. Throws InputError that names the file at
+  /// fault.
   explicit TokenDataset(const std::filesystem::path& directory);
 
   const std::filesystem::path& directory() const { return directory_; }
@@ -67,8 +70,8 @@ class TokenDataset {
   uint64_t num_documents() const { return documents_before_.back(); }
   uint64_t text_bytes() const;
 
-  /// Tokens begin .. begin + out.size() - 1. Throws std::out_of_range for a range that is not there, InputError for
-  /// a token outside of the vocabulary.
+  /// Tokens begin .. begin + out.size() - 1. The first read of a shard compares all of it with its checksum. Throws
+  /// std::out_of_range for a range that is not there, InputError for a damaged shard or a token outside of the vocabulary.
   void read(uint64_t begin, std::span<int64_t> out) const;
   /// The ends of documents that lie in begin+1 .. end, ascending.
   std::vector<uint64_t> document_ends(uint64_t begin, uint64_t end) const;
@@ -81,12 +84,18 @@ class TokenDataset {
   std::unique_ptr<Tokenizer> load_tokenizer() const;
 
  private:
+  struct Verified {
+    std::mutex mutex;
+    std::atomic<bool> done{false};
+  };
   struct Shard {
     MappedFile tokens, documents;
     std::span<const uint64_t> ends;
+    std::unique_ptr<Verified> verified;
   };
 
   uint64_t document_end(uint64_t number) const;
+  void verify_tokens(size_t shard) const;
 
   std::filesystem::path directory_;
   TokenManifest manifest_;

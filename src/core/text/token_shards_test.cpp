@@ -171,16 +171,25 @@ TEST(TokenShards, RefusesFilesThatDoNotFit) {
                 "/shard-00000.documents': document 0 ends at token 18446744073709551615, expected "
                 "1 to 4");
 
+  EXPECT_NE(changed("shard-00001.documents", ends({2, 5})).find("documents' has the checksum"),
+            path.npos);
+
   const std::string other = packed({1, 2, 0, 7}, 2), large = packed({1, 2, 0, 300}, 2);
-  EXPECT_EQ(changed("shard-00000.tokens", other), "taken") << "only checksums tell";
-  EXPECT_EQ(changed("shard-00000.tokens", other, true),
-            "'" + path + "/shard-00000.tokens' has the checksum " + to_hex(xxh64(other)) +
-                ", expected " + to_hex(xxh64(packed({1, 2, 0, 3}, 2))) +
-                ": it was changed or damaged");
-  EXPECT_NE(
-      changed("shard-00001.documents", ends({2, 5}), true).find("documents' has the checksum"),
-      path.npos);
-  EXPECT_EQ(changed("shard-00000.tokens", large), "taken");
+  const std::string expected = "'" + path + "/shard-00000.tokens' has the checksum " +
+                               to_hex(xxh64(other)) + ", expected " +
+                               to_hex(xxh64(packed({1, 2, 0, 3}, 2))) +
+                               ": it was changed or damaged";
+  EXPECT_EQ(changed("shard-00000.tokens", other), "taken") << "tokens are read when they are needed";
+  EXPECT_EQ(changed("shard-00000.tokens", other, true), expected);
+  {
+    const TokenDataset data(folder / "d");
+    for (int time = 0; time < 2; ++time) EXPECT_THROW(read(data, 0, 1), InputError);
+    EXPECT_EQ(read(data, 4, 6).size(), 2u) << "the other shard is whole";
+  }
+  folder.file("d/shard-00000.tokens", large);
+  TokenManifest manifest = TokenDataset(folder / "d").manifest();
+  manifest.shards[0].tokens_hash = xxh64(large);
+  folder.file("d/manifest.json", to_json(manifest));
   const TokenDataset data(folder / "d");
   EXPECT_EQ(read(data, 0, 3), (TokenIds{1, 2, 0}));
   EXPECT_THROW(read(data, 0, 4), InputError) << "no token is larger than the vocabulary";

@@ -31,7 +31,11 @@ void save_problem(const Problem& problem, const std::string& theorem, const std:
     json["language"] = problem.kind == Problem::Kind::kLanguage;
     json["automaton"] = ordered_json::parse(to_json(problem.automaton));
   }
-  write_file_atomically(file_of(directory), json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  // A command line may hold bytes that are not UTF-8, such as a file name.
+  constexpr auto kReplace = ordered_json::error_handler_t::replace;
+  json = ordered_json::parse(json.dump(-1, ' ', false, kReplace));
+  json["checksum"] = with_checksum(json)["checksum"];
+  write_file_atomically(file_of(directory), json.dump(1) + "\n");
 }
 
 bool is_compiled(const std::filesystem::path& directory) {

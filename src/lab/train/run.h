@@ -31,8 +31,8 @@ struct RunConfig {
 std::string to_json(const RunConfig& config);
 /// Throws InputError that names the file and the field.
 RunConfig parse_run_config(const std::string& text, const std::string& file);
-/// Of a run's directory, or of one of its checkpoints.
-RunConfig read_run_config(const std::filesystem::path& directory);
+/// Of a run's directory, or of one of its checkpoints. `unchanged`: the settings must agree with their checksum, if they have one.
+RunConfig read_run_config(const std::filesystem::path& directory, bool unchanged = false);
 
 /// Throws InputError for options that the task does not have, and for lengths that are too short for it.
 std::shared_ptr<const Task> make_task(const RunConfig& config);

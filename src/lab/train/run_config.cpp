@@ -39,7 +39,9 @@ std::string to_json(const RunConfig& config) {
     if (!setting.field.empty()) json[pointer(setting.field)] = setting.to_json();
   if (!run.command.empty()) json["command"] = run.command;
   // A command line may hold bytes that are not UTF-8, such as a file name.
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  json = ordered_json::parse(json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  json["checksum"] = with_checksum(json)["checksum"];
+  return json.dump(2) + "\n";
 }
 
 RunConfig parse_run_config(const std::string& text, const std::string& file) {
@@ -69,7 +71,7 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
   return run;
 }
 
-RunConfig read_run_config(const std::filesystem::path& directory) {
+RunConfig read_run_config(const std::filesystem::path& directory, bool unchanged) {
   const std::filesystem::path file = directory / "run.json";
   std::ifstream stream(file, std::ios::binary);
   if (!stream)
@@ -77,7 +79,9 @@ RunConfig read_run_config(const std::filesystem::path& directory) {
                      " is not a training run: expected a directory with a run.json");
   std::ostringstream text;
   text << stream.rdbuf();
-  return parse_run_config(text.str(), file.string());
+  const RunConfig run = parse_run_config(text.str(), file.string());
+  if (unchanged) expect_checksum(parse_json(text.str(), file.string(), "the file"), file.string());
+  return run;
 }
 
 std::shared_ptr<const Task> make_task(const RunConfig& config) {

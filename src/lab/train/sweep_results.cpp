@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "train/run.h"
 
 namespace dp {
@@ -154,7 +155,7 @@ std::string sweep_summary(const Sweep& sweep, const fs::path& out,
     runs.push_back(std::move(entry));
   }
   for (const SeedGroup& group : over_seeds(sweep, out)) groups.push_back(to_json(group));
-  return ordered_json{{"runs", runs}, {"over_seeds", groups}}.dump(2) + "\n";
+  return dump_json(ordered_json{{"runs", runs}, {"over_seeds", groups}}, 2) + "\n";
 }
 
 }  // namespace dp
