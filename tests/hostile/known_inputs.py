@@ -59,6 +59,43 @@ class Known(unittest.TestCase):
         self.assertEqual((other / "file").read_text(), "mine")
         self.assertEqual(sorted(path.name for path in FOLDER.glob("model*")), ["model", "model.unfinished"])
 
+    def test_a_target_that_is_a_link(self):
+        (FOLDER / "words.txt").write_text("some words\n")
+        for name, leads_to in (("dangling", "nowhere"), ("loop", "loop")):
+            (FOLDER / name).symlink_to(leads_to)
+            self.refused("data", "prepare", "words.txt", "--tokenizer", "bytes", "--out", name, says=name)
+            self.refused("convert", MODEL, name, says=name)
+            self.refused("compile", "group", "Z2", "--out", name, says=name)
+            self.assertEqual(sorted(path.name for path in FOLDER.glob(f"{name}*")), [name])
+        self.refused("convert", MODEL, "x" * 300, says="too long")
+
+    def test_names_that_are_not_utf8(self):
+        (FOLDER / os.fsdecode(b"\xffdir")).mkdir()
+        (FOLDER / os.fsdecode(b"\xffdir/model.safetensors")).write_text("damaged")
+        result = run("verify-files", os.fsdecode(b"\xffdir"), "--json", "verified.json")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertEqual(len(json.loads((FOLDER / "verified.json").read_text())["damages"]), 1)
+
+    def test_files_without_checksums_are_not_damaged(self):
+        self.assertEqual(run("compile", "group", "Z2", "--out", "named").returncode, 0)
+        for name, code in (("config.json", 0), ("compiled.json", 0), ("model.safetensors", 0)):
+            self.assertEqual(run("verify-files", f"named/{name}").returncode, code, name)
+        problem = json.loads((FOLDER / "named/compiled.json").read_text())
+        (FOLDER / "named/compiled.json").write_text(json.dumps(problem | {"group": "Z3"}))
+        self.assertEqual(run("verify-files", "named").returncode, 1)
+
+    def test_a_shard_that_was_changed(self):
+        (FOLDER / "more.txt").write_text("some more words\n" * 9)
+        self.assertEqual(run("data", "prepare", "more.txt", "--tokenizer", "bytes", "--out", "shards").returncode, 0)
+        shard = FOLDER / "shards/shard-00000.tokens"
+        content = bytearray(shard.read_bytes())
+        content[-40] ^= 1
+        shard.write_bytes(content)
+        self.refused("data", "show", "shards", says="checksum")
+        manifest = FOLDER / "shards/manifest.json"
+        manifest.write_text(manifest.read_text().replace('"text_bytes": 144', '"text_bytes": 145'))
+        self.refused("data", "info", "shards", says="checksum")
+
     def test_a_count_that_overflows(self):
         state = FOLDER / "state.safetensors"
         self.assertEqual(run("generate", MODEL, "--ids", "1", "--max-tokens", 2, "--state", state).returncode, 0)
