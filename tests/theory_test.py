@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 DP = sys.argv.pop(1)
+LAB = pathlib.Path(DP).with_name("dp-lab").exists()
 
 
 def dp(*arguments, text=None, gigabytes=None):
@@ -97,6 +98,7 @@ class Groups(Case):
         self.assertRegex(text, r"model: 4 layers, n_h = 1\b")
         self.check_products(model, generators.split(","), 5)
 
+    @unittest.skipUnless(LAB, "needs dp-lab, which a build without libtorch has not")
     def test_is_an_ordinary_checkpoint(self):
         model, _ = self.compile("group", "S3")
         config = json.loads((model / "config.json").read_text())
@@ -111,6 +113,7 @@ class Groups(Case):
         self.assertEqual(dp("convert", model, converted, "--layout", "legacy").returncode, 0)
         self.assertEqual(self.predict(converted, ["(1 2) (2 3)"]), self.predict(model, ["(1 2) (2 3)"]))
 
+    @unittest.skipUnless(LAB, "needs dp-lab, which a build without libtorch has not")
     def test_rwkv7_follows_all_of_s5(self):
         generators = "(1 2),(1 2 3 4 5)"
         model, text = self.compile("group", "S5", "--model", "rwkv7", "--layers", 4, "--generators", generators)
@@ -267,6 +270,7 @@ class Prediction(Case):
         self.assert_lines_refused(result, "line 3, column 2: 'x'", "line 5, column 1: 'y'", "2 of 5 lines")
         self.assertEqual(result.stdout, "1 2\n1 2 0\nerror\n1\nerror\n")
 
+    @unittest.skipUnless(LAB, "needs dp-lab, which a build without libtorch has not")
     def test_trained_models(self):
         for kind in ("deltaproduct", "transformer"):  # by the runtime, and by nn
             run = self.folder / kind

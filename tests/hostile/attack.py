@@ -103,10 +103,12 @@ def check(result, command, most_mb):
     if result.code not in (0, 1, 2, 130) and result.code >= 0:
         raise Broken(f"exit code {result.code}: {shown}")
     if result.code == 2:
-        lines = error_lines(result.stderr)
+        # Every rank of a launch says what is wrong, and the launcher which of them ended.
+        said = b"\n".join(line for line in result.stderr.split(b"\n") if not re.match(rb"rank \d+: |dp: rank \d+ ended", line))
+        lines = error_lines(said)
         if len(lines) != 1 or len(lines[0]) > 1100 or re.search(r"[\x00-\x08\x0b-\x1f\x7f]", lines[0]):
             raise Broken(f"expected one line that says what is wrong: {shown}")
-        if result.stderr.decode(errors="replace").rstrip("\n").split("\n")[-1] != lines[0]:
+        if said.decode(errors="replace").rstrip("\n").split("\n")[-1] != lines[0]:
             raise Broken(f"more lines after the one that says what is wrong: {shown}")
     if re.search(r"terminate called|Sanitizer|what\(\):|filesystem error|basic_string|std::|json\.exception|c10::", shown):
         raise Broken(f"an exception, a raw message of a library, or a sanitizer: {shown}")
