@@ -21,7 +21,7 @@ import attack
 from tiny_model import make_model
 
 STATUSES = {200, 400, 403, 404, 405, 408, 411, 413, 414, 415, 429, 431, 503}
-PATHS = ["/v1/completions"] * 6 + ["/v1/chat/completions"] * 4 + ["/", "/metrics", "/health", "/nothing", "/openapi.json", "/v1/models", "/" + "a" * 9000]
+PATHS = ["/v1/completions"] * 12 + ["/v1/chat/completions"] * 10 + ["/", "/metrics", "/health", "/nothing", "/openapi.json", "/v1/models", "/" + "a" * 9000]
 
 
 def value(draw, schema, depth=0, wild=0.1):
@@ -36,7 +36,8 @@ def value(draw, schema, depth=0, wild=0.1):
     if kind in ("integer", "number"):
         low, high = schema.get("minimum", 0), min(schema.get("maximum", 300), 1 << 40)
         edge = [low, low - 1, low + 1, min(high, 64), high, high + 1]
-        return draw.choice(edge) if draw.random() < 2 * wild else draw.randint(low, max(low, min(high, 40))) + (0.5 if kind == "number" else 0)
+        inside = draw.randint(low, max(low, min(high, 40)))
+        return draw.choice(edge) if draw.random() < 2 * wild else min(inside + 0.5, high) if kind == "number" else inside
     if kind == "boolean":
         return draw.random() < 0.5
     if kind == "array":
@@ -49,9 +50,13 @@ def value(draw, schema, depth=0, wild=0.1):
 
 
 def body(draw, schema):
-    wild = draw.choice([0, 0.02, 0.2])
+    wild = draw.choice([0, 0, 0.02, 0.2])
     fields = {name: value(draw, inner, 0, wild) for name, inner in schema["properties"].items()
               if draw.random() < (0.9 if name in ("prompt", "messages") else 0.25)}
+    if "best_of" in fields and draw.random() < 0.8:
+        fields["best_of"] = fields.get("n", 1)
+    if "top_logprobs" in fields and draw.random() < 0.8:
+        fields["logprobs"] = True
     if draw.random() < 0.05:
         fields["x" * draw.choice([1, 5000])] = 1
     text = json.dumps(fields).encode()
@@ -62,6 +67,10 @@ def body(draw, schema):
 
 
 def raw_request(draw, path, text):
+    """Three in four are right as HTTP, so that what they say is read."""
+    if draw.random() < 0.75:
+        method, text = ("POST", text) if "completions" in path else ("GET", b"")
+        return f"{method} {path} HTTP/1.1\r\nContent-Length: {len(text)}\r\nContent-Type: application/json\r\n\r\n".encode() + text
     method = draw.choice(["POST"] * 8 + ["GET", "PUT", "HEAD", "BREW"])
     length = draw.choice([len(text)] * 12 + [-1, 2 ** 63, 2 ** 64, len(text) + 5, 0])
     head = f"{method} {path} HTTP/{draw.choice(['1.1'] * 8 + ['1.0', '2.0', '0.9'])}\r\n"

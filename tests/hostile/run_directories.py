@@ -2,8 +2,8 @@
 """Damaged run directories: run_directories.py DP --seed N --count N.
 
 A small run is trained once; then its files are damaged one way at a time (bits, lengths, JSON fields of other types and
-sizes, files that are gone or of another kind), and a command that reads runs is let loose on it. Promises: attack.check.
-That a damaged run goes on to the same weights is what `dp torture --damages` tries."""
+sizes, files that are gone or of another kind), and a command that reads runs is let loose on it. Promises: attack.check; and a run
+with a damaged checkpoint goes on to the weights that it would have had, or the damage is named."""
 import pathlib
 import shutil
 import subprocess
@@ -31,6 +31,7 @@ def main():
         made = subprocess.run(train(options.dp, root / "half"), capture_output=True, text=True, cwd=root)
         if made.returncode != 0:
             sys.exit(f"the run could not be made: {made.stderr}")
+        weights = (root / "half/model.safetensors").read_bytes()
         shutil.rmtree(root / "half" / "checkpoints" / f"step-{STEPS:09}")  # so that there is something left to do
         for number in range(options.count):
             run = root / "run"
@@ -44,6 +45,8 @@ def main():
             if options.verbose:
                 print(number, how, command[0], result.code, result.stderr[-200:], flush=True)
             attack.check(result, [how, *command], MOST_MB if options.bounded else 1 << 40)
+            if result.code == 0 and command[0] == "train" and "checkpoints" in how and (run / "model.safetensors").read_bytes() != weights:
+                raise attack.Broken(f"{how} was not noticed, and the weights are others: {result.stderr}")
             results.append(result)
             same += result.code == 0
             named += result.code != 0
