@@ -164,11 +164,13 @@ class Curves(Case):
 class Launchers(Case):
     """What others start ranks with, where it is installed."""
 
+    def environment(self):
+        # USE_LIBUV: Debian builds torch without it.
+        return {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port()), "USE_LIBUV": "0"}
+
     def compare(self, *launcher):
         self.run_well(launch(2, train(self.folder / "ours")))
-        self.run_well([*launcher, DP, *train(self.folder / "theirs")], 
-                      env={**os.environ, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port()),
-                           "USE_LIBUV": "0"})  # which Debian builds torch without
+        self.run_well([*launcher, DP, *train(self.folder / "theirs")], env=self.environment())
         self.assert_same_bits(self.folder / "ours", self.folder / "theirs")
 
     def test_mpirun(self):
@@ -185,6 +187,9 @@ class Launchers(Case):
         python = os.environ.get("DP_PYTHON")  # found by cmake/Python.cmake
         if not python:
             self.skipTest("no python3 with torch here")
+        alone = subprocess.run([python, "-c", script, "true"], env=self.environment(), capture_output=True, text=True)
+        if "without libuv support" in alone.stderr:  # torch 2.6 demands it whatever USE_LIBUV says
+            self.skipTest("torchrun cannot even start 'true' here: this torch was built without libuv")
         self.compare(python, "-c", script)
 
     def test_srun(self):

@@ -30,7 +30,7 @@ std::string calls_key(int rank) { return "calls/" + std::to_string(rank); }
 std::string failure_cause(const std::string& error, milliseconds timeout) {
   const auto says = [&](const char* words) { return error.find(words) != std::string::npos; };
   if (says("closed by peer") || says("reset by peer") || says("Broken pipe") ||
-      says("likely closed"))
+      says("got 0 bytes"))
     return "its connection was closed";
   if (says("imed out") || says("imeout")) return "no answer within " + in_seconds(timeout);
   return error.substr(0, error.find('\n'));
