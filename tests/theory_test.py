@@ -13,8 +13,12 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "hostile"))
+from attack import is_sanitized
+
 DP = sys.argv.pop(1)
 LAB = pathlib.Path(DP).with_name("dp-lab").exists()
+SANITIZED = is_sanitized(DP)
 
 
 def dp(*arguments, text=None, gigabytes=None):
@@ -215,6 +219,7 @@ class Languages(Case):
             self.assertEqual(json.loads((model / "config.json").read_text())["model_type"], "rwkv7_product")
             self.check_language(model, "[ab]*abb", "ab", longest=8)
 
+    @unittest.skipIf(SANITIZED, "sanitizers take time and memory of their own")
     def test_sizes_are_bounded_and_told(self):
         out = self.folder / "none"
         result = dp("compile", "regex", "(a|b)*a(a|b){11}", "--out", self.folder / "twelfth", gigabytes=1)
@@ -338,6 +343,7 @@ class Theory(Case):
     def test_what_does_not_exist_is_not_called_right(self):
         self.assert_refused(dp("theory", "--only", "the word problem of a monster"), "--only", "monster")
 
+    @unittest.skipIf(SANITIZED, "sanitizers take time and memory of their own")
     def test_random_automata(self):
         file = self.folder / "automata.json"
         result = dp("theory-automata", "--count", 6, "--words", "all:5", "--random", "2x100", "--json", file)
