@@ -49,6 +49,9 @@ def _beside(x: Optional[Tensor], main: Tensor, cast: bool = False) -> Optional[T
 
 def _refuse_transforms(name: str, *tensors: Optional[Tensor]) -> None:
     """torch.func's transforms see neither the kernels nor their gradients."""
+    compiler = getattr(torch, "compiler", None)  # since torch 2.1
+    if compiler is not None and compiler.is_compiling():  # torch 2.6 cannot trace the question
+        return
     functorch = getattr(torch._C, "_functorch", None)
     is_batched = getattr(functorch, "is_batchedtensor", None)
     if is_batched is None:
