@@ -18,7 +18,7 @@ import command_grammar
 import real_files
 
 MOST_MB = 3000
-SECONDS = 10  # then a command is interrupted
+SECONDS = 30  # then a command is interrupted
 
 TRAIN = real_files.TRAIN
 TOKENIZERS = ("bytes", "tok.model", "tokenizer.json")
