@@ -21,6 +21,26 @@ void add_point_rules(Layer& layer, int64_t x, int64_t y, double step, const Feat
   }
 }
 
+// The same where the layer before has told whether the number is odd (due[1]) or even: the other points are then twice as
+// far away, and the state may lose four times as much of its length.
+void add_parity_point_rules(Layer& layer, int64_t x, int64_t y, double step, const Features& due,
+                            const Features& count) {
+  constexpr double kOutvote = 4;  // more than the length of any state
+  const double margin = (1 - std::cos(2 * step)) / 2;
+  for (int64_t i = 0; i < count.size; ++i) {
+    const Vector p = direction(static_cast<double>(i) * step);
+    Rule rule{{{x, kSlotScale * p[0]}, {y, kSlotScale * p[1]}},
+              kOutvote + 1 - margin,
+              margin / 2,
+              {{count[i], 1}}};
+    if (i % 2 == 1)
+      rule.when.emplace_back(due[1], kOutvote);
+    else
+      rule.when.insert(rule.when.end(), {{due[0], kOutvote}, {due[2], kOutvote}});
+    layer.rules.push_back(std::move(rule));
+  }
+}
+
 // Each token turns the plane by `step`, as two reflections. Their mirrors are at equal angles from the
 // diagonal, so that keys have no negative entry.
 void add_turning_counter(Network& network, const Features& count, double step) {
@@ -74,7 +94,10 @@ void add_mirrored_counter(Network& network, const Features& count, double step) 
     for (double& entry : mirrored) entry = -entry;
     head.query(due[1], mirrored);
   }
-  add_point_rules(second, slots[0][0], slots[1][0], step, count);
+  if (count.size % 2 == 0)
+    add_parity_point_rules(second, slots[0][0], slots[1][0], step, due, count);
+  else
+    add_point_rules(second, slots[0][0], slots[1][0], step, count);
 }
 
 }  // namespace
