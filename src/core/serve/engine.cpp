@@ -216,7 +216,8 @@ void Engine::score(Prompt& prompt, std::span<const float> features) {
 }
 
 // Rows go to the request that has the fewest. When all are taken, one that has two more than another gives one up, and one
-// that has had its row for a while gives it up to a request that has none.
+// that has had its row for a while gives it up to a request that has none. As many states as there are rows can be put aside;
+// evening out uses three quarters of them, so that a request that comes later still gets its first row.
 void Engine::share_rows() {
   while (Group* group = next_group()) {
     if (static_cast<int64_t>(rows_.size()) >= options_.most_rows && !make_room(*group)) break;
@@ -225,11 +226,17 @@ void Engine::share_rows() {
   counts_.active = static_cast<int64_t>(rows_.size());
 }
 
-// Of those that wait, the one with the fewest rows; of several, the one that has waited longest.
+bool Engine::may_park_for(const Group& group) const {
+  if (!group.parked.empty()) return true;  // takes one of its own back: afterwards as many are put aside as before
+  return parked_ < (group.running == 0 ? options_.most_rows : options_.most_rows * 3 / 4);
+}
+
+// Of those that wait and can have one, the one with the fewest rows; of several, the one that has waited longest.
 Engine::Group* Engine::next_group() {
+  const bool free = static_cast<int64_t>(rows_.size()) < options_.most_rows;
   Group* best = nullptr;
   for (Group& group : groups_)
-    if (group.waits() &&
+    if (group.waits() && (free || may_park_for(group)) &&
         (!best || std::pair(group.running, group.served) < std::pair(best->running, best->served)))
       best = &group;
   return best;
@@ -237,7 +244,6 @@ Engine::Group* Engine::next_group() {
 
 // Whether a row was put aside for the group.
 bool Engine::make_room(const Group& group) {
-  if (parked_ >= options_.most_rows) return false;
   size_t chosen = rows_.size();
   for (size_t i = 0; i < rows_.size(); ++i) {
     const Row& row = rows_[i];

@@ -133,6 +133,7 @@ class Engine {
   void score(Prompt& prompt, std::span<const float> features);
   std::span<const float> logits(std::span<const float> features);
   void share_rows();
+  bool may_park_for(const Group& group) const;
   Group* next_group();
   bool make_room(const Group& group);
   void park(size_t row);

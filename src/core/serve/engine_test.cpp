@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "runtime/generate.h"
 #include "runtime/session.h"
@@ -322,6 +323,29 @@ TEST(Engine, SharesRowsBetweenRequests) {
   // Rows that were put aside and came back went on where they were.
   EXPECT_EQ(large[2]->tokens[3], continue_alone(model, prompt_of(config, 3, 2), 3000));
   EXPECT_EQ(engine.counts().unfinished, 0);
+}
+
+// Large requests that come one after the other make those before them put rows aside each time; that must leave room for
+// the first row of a small one.
+TEST(Engine, RoomIsLeftForTheFirstRowOfEveryRequest) {
+  const ModelConfig config = some_configs()[5];
+  EngineOptions options;
+  options.most_rows = 8;
+  Engine engine(random_model(config), options);
+  std::vector<std::shared_ptr<Memory>> large;
+  for (int64_t i = 0; i < 4; ++i) {
+    large.push_back(std::make_shared<Memory>(8));
+    ASSERT_TRUE(
+        engine.submit(only(request_of(prompt_of(config, 3, i), 100'000'000, large.back()))));
+    const int64_t steps = engine.counts().steps;
+    while (engine.counts().steps < steps + 20) std::this_thread::yield();
+  }
+  const auto small = std::make_shared<Memory>();
+  ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 5, 7), 9, small))));
+  small->wait();
+  EXPECT_EQ(small->ends[0], End::kLength);
+  for (const auto& one : large) one->is_wanted = false;
+  for (const auto& one : large) one->wait();
 }
 
 // More requests than rows: each has its turn.
