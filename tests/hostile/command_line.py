@@ -18,6 +18,7 @@ import command_grammar
 import real_files
 
 MOST_MB = 3000
+MOST_MB_OF_BENCHMARKS = 6000  # left to their own sizes, they train models of 48 million parameters in several processes
 SECONDS = 30  # then a command is interrupted
 
 TRAIN = real_files.TRAIN
@@ -186,7 +187,7 @@ def chosen_commands(options):
 
 
 def check(options, command, result, shown, before, after, folder):
-    attack.check(result, shown, MOST_MB if options.bounded else 1 << 40)
+    attack.check(result, shown, (MOST_MB_OF_BENCHMARKS if "bench" in shown else MOST_MB) if options.bounded else 1 << 40)
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     if result.code == 2 and changed:
         raise attack.Broken(f"left {changed} behind: {shown!r}: {result.stderr}")
