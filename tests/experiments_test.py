@@ -88,6 +88,29 @@ class RunAll(Case):
         self.assertEqual((results["commit"], [run["name"] for run in results["runs"]]), (self.commit, ["seed=0", "seed=1"]))
         self.assertEqual(len(results["runs"][0]["evaluation"]["by_position"]["token_accuracy"]), 8)
 
+    def test_stored_runs_are_kept_and_not_run_again(self):
+        self.run_all(self.work)
+        self.run_all(self.work, "store")
+        file = self.tree / "experiments/state-tracking/results/tiny.json"
+        results = json.loads(file.read_text())
+        results["runs"] = [run for run in results["runs"] if run["name"] == "seed=0"]
+        results["runs"][0]["marked"] = True
+        file.write_text(json.dumps(results))
+        shutil.rmtree(self.work / "experiments")  # elsewhere, with the same program
+        result = self.run_all(self.work)
+        self.assertIn("1 of these runs are in", result.stdout, result.stderr)
+        self.assertFalse((self.work / "experiments/state-tracking/tiny/runs/seed=0").exists())
+        self.run_all(self.work, "store")
+        runs = json.loads(file.read_text())["runs"]
+        self.assertEqual([(run["name"], run.get("marked"), run["commit"]) for run in runs],
+                         [("seed=0", True, self.commit), ("seed=1", None, self.commit)])
+        # A run of the same name with other options is not the one that was asked for.
+        (self.tree / "experiments/state-tracking/tiny.json").write_text(
+            json.dumps({**TINY, "base": {**TINY["base"], "steps": 3}}))
+        shutil.rmtree(self.work / "experiments")
+        self.assertNotIn("not run again", self.run_all(self.work).stdout)
+        self.assertTrue((self.work / "experiments/state-tracking/tiny/runs/seed=0/eval.json").exists())
+
     def test_sources_that_no_commit_has_are_refused(self):
         (self.tree / "src/a.cpp").write_text("int b;\n")
         result = self.run_all(self.work)

@@ -25,12 +25,15 @@ struct ReportOptions {
   std::string out;     // empty: by default
   std::string format;  // of an export; empty: a page
   std::string commit;  // of the program that made the runs
+  bool add = false;    // keep the runs that `out` has
 };
 
 int store_results(const std::vector<std::filesystem::path>& folders, const ReportOptions& options) {
   const std::string out = options.out.empty() ? "results.json" : options.out;
   require_writable(out);
-  const nlohmann::ordered_json results = report::stored_results(folders, options.commit);
+  nlohmann::ordered_json results = report::stored_results(folders, options.commit);
+  if (options.add && std::filesystem::exists(out))
+    results = report::with_earlier_runs(std::move(results), report::read_stored_results(out));
   write_file_atomically(out, report::to_text(results));
   std::printf("%zu finished runs\nwrote %s\n", results["runs"].size(), out.c_str());
   return 0;
@@ -101,6 +104,7 @@ Run add_report(CLI::App& app) {
          "file of the finished runs without their weights, for a folder called results; default: results.json)")
       ->check(CLI::IsMember({"csv", "tensorboard", "json"}));
   app.add_option("--commit", options->commit, "with --export json: the commit of the program that made the runs")->type_name("HASH");
+  app.add_flag("--add", options->add, "with --export json: keep runs that the file has and the folders do not");
   return [options] { return report(*options); };
 }
 

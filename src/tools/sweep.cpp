@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "report/stored_results.h"
 #include "tools/command.h"
 #include "tools/sweep_tables.h"
 
@@ -14,10 +16,20 @@ namespace {
 namespace fs = std::filesystem;
 
 struct SweepOptions {
-  std::string file, out, only;
+  std::string file, out, only, stored;
   int jobs = 0;
   JsonOption json;
 };
+
+// The commands of stored runs by name; none if there is no such file yet.
+std::map<std::string, std::string> stored_commands(const fs::path& file) {
+  std::map<std::string, std::string> commands;
+  if (file.empty() || !fs::exists(file)) return commands;
+  const nlohmann::ordered_json results = report::read_stored_results(file);
+  for (const nlohmann::ordered_json& run : results["runs"])
+    commands[run["name"].get<std::string>()] = run["command"].get<std::string>();
+  return commands;
+}
 
 int sweep(const SweepOptions& options) {
   const Sweep plan = read_sweep(options.file);
@@ -28,7 +40,11 @@ int sweep(const SweepOptions& options) {
   const int jobs = options.jobs > 0 ? options.jobs : plan.jobs > 0 ? plan.jobs : cores;
   std::printf("%zu runs, %d at a time, into %s\n", plan.runs.size(), jobs, out.c_str());
   SweepRunner runner(plan, out);
-  const bool whole = run_with_progress(runner, runner.choose(options.only), jobs, std::max(1, cores / jobs));
+  const std::vector<const SweepRun*> chosen = runner.choose(options.only, stored_commands(options.stored));
+  if (const size_t kept = runner.choose(options.only).size() - chosen.size(); kept > 0)
+    std::printf("%zu of these runs are in %s already and not run again\n", kept, options.stored.c_str());
+  if (chosen.empty()) return 0;
+  const bool whole = run_with_progress(runner, chosen, jobs, std::max(1, cores / jobs));
   print_tables(plan, out, runner.failures());
   options.json.write(nlohmann::ordered_json::parse(sweep_summary(plan, out, runner.failures())));
   if (!whole) {
@@ -79,6 +95,9 @@ Run add_sweep(CLI::App& app) {
   app.add_option("--only", options->only,
                  "only runs with this text in their names, such as num-householder=2 (default: all)")
       ->type_name("TEXT");
+  app.add_option("--stored", options->stored,
+                 "results of ./dp report --export json; runs that it has with the same options are not run again")
+      ->type_name("FILE");
   options->json.add_to(app);
   return [options] { return sweep(*options); };
 }

@@ -101,7 +101,7 @@ function filesTable(results) {
   return table([
     { head: "file", cell: ({ file }) => file },
     { head: "runs", cell: ({ runs }) => runs.length, number: true },
-    { head: "commit", cell: ({ commit }) => commit.slice(0, 10) || null },
+    { head: "commits", cell: ({ commit, runs }) => unique(runs.map((run) => (run.commit ?? commit).slice(0, 10))).join(", ") || null },
     { head: "tokens", cell: ({ runs }) => runs.reduce((sum, run) => sum + run.training.tokens, 0).toLocaleString("en-US"),
       number: true },
   ], results);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <vector>
 
@@ -69,11 +70,32 @@ ordered_json stored_results(std::span<const fs::path> folders, const std::string
     ordered_json run = run_data(directory);
     if (run.contains("problem")) throw InputError(run["problem"].get<std::string>());
     run["name"] = directory.filename().string();
+    run["commit"] = commit;
     run["training"] = rounded(summarize_metrics(directory / "metrics.jsonl", kCurvePoints));
     runs.push_back(std::move(run));
   }
   if (runs.empty()) throw InputError("no run is finished: expected an eval.json in some of them");
   return {{"format", kFormat}, {"commit", commit}, {"runs", std::move(runs)}};
+}
+
+ordered_json read_stored_results(const fs::path& file) {
+  ordered_json results = read_results(file);
+  if (results.is_null())
+    throw InputError(quote(file.string()) + " holds no results of runs, expected what ./dp report --export json writes");
+  return results;
+}
+
+ordered_json with_earlier_runs(ordered_json results, const ordered_json& earlier) {
+  std::map<std::string, ordered_json> runs;
+  for (const ordered_json* part : {&earlier, static_cast<const ordered_json*>(&results)})
+    for (ordered_json run : (*part)["runs"]) {
+      if (!run.contains("commit")) run["commit"] = part->value("commit", "");  // older files had one for all
+      const std::string name = run["name"].get<std::string>();
+      runs[name] = std::move(run);
+    }
+  results["runs"] = ordered_json::array();
+  for (auto& [name, run] : runs) results["runs"].push_back(std::move(run));
+  return results;
 }
 
 std::string to_text(const ordered_json& results) {

@@ -8,8 +8,14 @@
 namespace dp::report {
 
 /// The finished runs of `folders`, those with an eval.json: {"format": "deltaproduct results", "commit": commit, "runs": [...]}, runs as
-/// run_data() has them (web/README.md, "Runs") with fewer points of their training curves. Throws InputError if there is none.
+/// run_data() has them (web/README.md, "Runs") with the commit and fewer points of their training curves. Throws InputError if there is none.
 nlohmann::ordered_json stored_results(std::span<const std::filesystem::path> folders, const std::string& commit);
+
+/// What such a file holds. Throws InputError.
+nlohmann::ordered_json read_stored_results(const std::filesystem::path& file);
+
+/// `results` and those runs of `earlier` whose names it does not have, by name: a sweep that went on elsewhere.
+nlohmann::ordered_json with_earlier_runs(nlohmann::ordered_json results, const nlohmann::ordered_json& earlier);
 
 /// As JSON text with a line for each run.
 std::string to_text(const nlohmann::ordered_json& results);

@@ -26,14 +26,28 @@ using nlohmann::ordered_json;
 
 volatile std::sig_atomic_t sweep_interrupted = 0;
 
-std::vector<std::string> training_command(const std::string& program, const SweepRun& run,
-                                          const fs::path& out, int threads) {
-  std::vector<std::string> words = {program, "train", run.task};
+// train TASK OPTIONS: what makes a run, wherever.
+std::vector<std::string> training_words(const SweepRun& run) {
+  std::vector<std::string> words = {"train", run.task};
   for (const auto& [option, value] : run.options) {
     std::string& word = words.emplace_back(value == "false" ? "--no-" : "--").append(option);
     if (value == "false") continue;  // some flags are on unless they are turned off
     if (value != "true") word.append("=").append(value);  // values may begin with a dash
   }
+  return words;
+}
+
+// Whether `command`, as run.json records it, has just these options, apart from where and with how many threads it ran.
+bool is_command_of(const SweepRun& run, const std::string& command) {
+  std::string expected = "./dp";
+  for (const std::string& word : training_words(run)) expected += " " + shell_quote(word);
+  return command.starts_with(expected + " --threads ");
+}
+
+std::vector<std::string> training_command(const std::string& program, const SweepRun& run,
+                                          const fs::path& out, int threads) {
+  std::vector<std::string> words = training_words(run);
+  words.insert(words.begin(), program);
   words.insert(words.end(),
                {"--threads", std::to_string(threads), "--resume", "--out", out.string()});
   return words;
@@ -159,11 +173,17 @@ std::string SweepRunner::status_line() const {
   return text;
 }
 
-std::vector<const SweepRun*> SweepRunner::choose(const std::string& only) const {
+std::vector<const SweepRun*> SweepRunner::choose(const std::string& only,
+                                                 const std::map<std::string, std::string>& stored) const {
   std::vector<const SweepRun*> chosen;
-  for (const SweepRun& run : sweep_.runs)
-    if (run.name.find(only) != std::string::npos) chosen.push_back(&run);
-  if (chosen.empty())
+  bool found = false;
+  for (const SweepRun& run : sweep_.runs) {
+    if (run.name.find(only) == std::string::npos) continue;
+    found = true;
+    const auto before = stored.find(run.name);
+    if (before == stored.end() || !is_command_of(run, before->second)) chosen.push_back(&run);
+  }
+  if (!found)
     throw InputError("--only: no run of the sweep has " + quote(only) + " in its name, expected a part of one such as " +
                      quote(sweep_.runs.front().name));
   return chosen;

@@ -27,8 +27,10 @@ class SweepRunner {
   /// Throws InputError if `out` holds runs of these names with other options.
   SweepRunner(const Sweep& sweep, std::filesystem::path out);
 
-  /// Runs with `only` in their name, all for an empty text. Throws InputError if there are none.
-  std::vector<const SweepRun*> choose(const std::string& only = {}) const;
+  /// Runs with `only` in their name, all for an empty text, without those for whose name `stored` has a command with the same options.
+  /// Throws InputError if there are none of that name.
+  std::vector<const SweepRun*> choose(const std::string& only = {},
+                                      const std::map<std::string, std::string>& stored = {}) const;
   /// Trains and evaluates those of the chosen runs that are not finished, `jobs` at a time of `threads` each. Returns false if SIGINT or SIGTERM
   /// interrupted it: the runs have saved their work, and the same call continues them.
   bool run(const std::vector<const SweepRun*>& chosen, int jobs, int threads, const SweepWatcher& watcher);
