@@ -153,7 +153,7 @@ void refuse_leftovers(const Corpus& corpus, const fs::path& text) {
   }
 }
 
-ordered_json to_json(const Corpus& corpus, const std::vector<FetchedPackage>& fetched) {
+ordered_json fetch_json(const Corpus& corpus, const std::vector<FetchedPackage>& fetched) {
   auto packages = ordered_json::array();
   for (size_t i = 0; i < fetched.size(); ++i) {
     const CorpusCounts& counts = fetched[i].counts;
@@ -238,7 +238,7 @@ int fetch(const FetchCommand& command) {
   }
   print_fetched(corpus, fetched);
   std::printf("wrote %s\n", text.c_str());
-  command.json.write(to_json(corpus, fetched));
+  command.json.write(fetch_json(corpus, fetched));
   return 0;
 }
 

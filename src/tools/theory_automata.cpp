@@ -96,7 +96,7 @@ struct AutomataCounts {
   }
 };
 
-ordered_json to_json(const AutomataOptions& options, const ordered_json& rows) {
+ordered_json automata_json(const AutomataOptions& options, const ordered_json& rows) {
   const AutomataCounts counts(rows);
   return {{"first", options.first},
           {"automata", counts.automata},
@@ -132,7 +132,7 @@ int run_automata(AutomataOptions& options) {
        i < options.first + options.count; ++i) {
     rows.push_back(check_drawn(i, options));
     print_row(rows.back());
-    options.json.write_quietly(to_json(options, rows));
+    options.json.write_quietly(automata_json(options, rows));
   }
   const AutomataCounts counts(rows);
   std::printf(
@@ -140,7 +140,7 @@ int run_automata(AutomataOptions& options) {
       "%ld of them with delayed factors, %ld answers compared: %s\n",
       counts.automata, counts.cascades, counts.models, counts.delayed, counts.positions,
       counts.wrong == 0 ? "no error" : (std::to_string(counts.wrong) + " models are wrong").c_str());
-  options.json.write(to_json(options, rows));
+  options.json.write(automata_json(options, rows));
   return counts.wrong == 0 ? 0 : 1;
 }
 

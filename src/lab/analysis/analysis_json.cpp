@@ -49,7 +49,7 @@ ordered_json factor(const Head& head, const Verdict& verdict, size_t j) {
           {"coordinates", head.coordinates[j]}};
 }
 
-ordered_json to_json(const Head& head, const std::vector<Element>& elements) {
+ordered_json head_json(const Head& head, const std::vector<Element>& elements) {
   const Verdict verdict = judge(head, elements);
   auto factors = ordered_json::array();
   for (size_t j = 0; j < head.factor_keys.size(); ++j) factors.push_back(factor(head, verdict, j));
@@ -74,7 +74,7 @@ ordered_json to_json(const Analysis& analysis) {
     elements.push_back({{"name", element.name}, {"order", element.order}});
   for (const Layer& layer : analysis.layers) {
     auto heads = ordered_json::array();
-    for (const Head& head : layer.heads) heads.push_back(to_json(head, analysis.elements));
+    for (const Head& head : layer.heads) heads.push_back(head_json(head, analysis.elements));
     layers.push_back({{"exact", layer.exact},
                       {"fewest_occurrences", layer.fewest_occurrences},
                       {"heads", std::move(heads)}});
