@@ -81,7 +81,7 @@ void check_target(const fs::path& target) {
 }
 
 // The files of a compiled model that is there already are replaced, others in it stay. compiled.json goes first and comes
-// last: what is only half replaced is no compiled model.
+// last: what is only half replaced is not a compiled model.
 void save(const theory::Weights& weights, const theory::Compiled& compiled, const fs::path& out) {
   const fs::path target = out.has_filename() ? out : out.parent_path();
   check_target(target);

@@ -34,7 +34,7 @@ struct Automaton {
   bool accepts(std::span<const int32_t> word) const;
 };
 
-/// Throws std::invalid_argument that says what is inconsistent: sizes, targets that are no states,
+/// Throws std::invalid_argument that says what is inconsistent: sizes, targets that are not states,
 /// names that occur twice.
 void check(const Automaton& automaton);
 

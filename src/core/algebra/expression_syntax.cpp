@@ -14,7 +14,7 @@ struct Character {
   std::string_view bytes;
 };
 
-/// The character that UTF-8 text starts with; its bytes are empty if the text is no UTF-8.
+/// The character that UTF-8 text starts with; its bytes are empty if the text is not UTF-8.
 Character first_character(std::string_view text) {
   const auto byte = [&](size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;

@@ -18,7 +18,7 @@ class Permutation {
 
   /// The identity.
   explicit Permutation(int64_t degree = 0);
-  /// images[i] is where i goes. Throws std::invalid_argument if that is no permutation.
+  /// images[i] is where i goes. Throws std::invalid_argument if that is not a permutation.
   explicit Permutation(std::vector<uint16_t> images);
 
   /// Disjoint cycles of points counted from 1, as people write them: "(1 2 3)(4 5)", "()" for the

@@ -24,7 +24,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string closest(std::string_view word, std::span<const std::string> candidates) {
   std::string best;
-  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;  // further away is no suggestion
+  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;  // further away is not worth suggesting
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) best = candidate, best_distance = distance;

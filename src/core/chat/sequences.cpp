@@ -6,7 +6,7 @@
 namespace dp::chat {
 namespace {
 
-// Where each character begins, and the end: Python counts characters, not bytes. Bytes that are no UTF-8 count alone.
+// Where each character begins, and the end: Python counts characters, not bytes. Bytes that are not UTF-8 count alone.
 std::vector<size_t> character_starts(std::string_view text) {
   std::vector<size_t> starts;
   for (size_t i = 0; i < text.size(); ++i)

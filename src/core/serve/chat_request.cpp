@@ -23,7 +23,7 @@ std::string message_content(const json& message) {
   for (const json& part : *found) {
     const bool fits = part.is_object() && part.value("type", json()) == "text" &&
                       part.size() == 2 && part.contains("text") && part["text"].is_string();
-    if (!fits) throw wrong_field("messages", "a list with content that is no text", kExpected);
+    if (!fits) throw wrong_field("messages", "a list with content that is not text", kExpected);
     text += part["text"].get_ref<const std::string&>();
   }
   return text;

@@ -24,7 +24,7 @@ struct TextPiece {
   std::vector<TokenText> tokens;
 };
 
-/// Bytes that are no UTF-8 as OpenAI has them: "bytes:\xe2\x80".
+/// Bytes that are not UTF-8 as OpenAI has them: "bytes:\xe2\x80".
 std::string printable(const std::string& bytes);
 
 /// The text of one token as it is after another: SentencePiece drops the space before a first word.

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Bytes that are no UTF-8 become U+FFFD.
+// Bytes that are not UTF-8 become U+FFFD.
 std::string dump(const ordered_json& value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
 }

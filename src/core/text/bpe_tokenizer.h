@@ -10,7 +10,7 @@ namespace dp {
 
 /// `content` is a Hugging Face tokenizer.json. Throws InputError, naming `file` and the field, for what is malformed and
 /// for what is not understood. Unless the file itself changes text (a prefix space, pieces removed, normal forms),
-/// decode(encode(x)) is x for all bytes x; those that are no UTF-8 become one token each.
+/// decode(encode(x)) is x for all bytes x; those that are not UTF-8 become one token each.
 std::unique_ptr<Tokenizer> parse_bpe_tokenizer(std::string content, const std::string& file);
 
 }  // namespace dp

@@ -266,7 +266,7 @@ std::string CorpusDocuments::document_lines(size_t package, const fs::path& root
         source += " (part " + std::to_string(i + 1) + " of " + std::to_string(parts.size()) + ")";
       lines += nlohmann::ordered_json{{"text", parts[i]}, {"source", source}}.dump(
           -1, ' ', false,
-          nlohmann::json::error_handler_t::replace);  // a file's name may be no UTF-8
+          nlohmann::json::error_handler_t::replace);  // a file's name need not be UTF-8
       lines += '\n';
     }
   }

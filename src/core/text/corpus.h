@@ -14,7 +14,7 @@ namespace dp {
 struct CorpusPackage {
   std::string name;
   std::string kind;      // "books", "code": what its bytes are counted under; may be empty
-  std::string encoding;  // of files that are no UTF-8, as iconv names it; empty: they are left out
+  std::string encoding;  // of files that are not UTF-8, as iconv names it; empty: they are left out
   std::vector<std::string> include, exclude;  // patterns, as for pattern_matches()
 };
 
@@ -36,7 +36,7 @@ bool pattern_matches(std::string_view pattern, std::string_view path);
 std::vector<std::string> pick_files(const Corpus& corpus, size_t package,
                                     const std::filesystem::path& root);
 
-/// A file's bytes as UTF-8 with \n at the ends of lines and no byte order mark; nothing if they are no text.
+/// A file's bytes as UTF-8 with \n at the ends of lines and no byte order mark; nothing if they are not text.
 std::optional<std::string> decode_text(std::string bytes, const std::string& encoding);
 
 /// Parts of about equal size, none of which is much longer than `part_bytes`, cut behind an empty line or else behind a

@@ -108,7 +108,7 @@ SentencePiece parse_piece(std::string_view bytes, const std::string& file, size_
     fail_piece(file, index,
                "has " + std::to_string(piece.text.size()) + " bytes, expected 1 to " +
                    std::to_string(kLongestPiece));
-  if (utf8_prefix(piece.text) != piece.text.size()) fail_piece(file, index, "is no valid UTF-8");
+  if (utf8_prefix(piece.text) != piece.text.size()) fail_piece(file, index, "is not valid UTF-8");
   if (!std::isfinite(piece.score)) fail_piece(file, index, "has a score that is not finite");
   return piece;
 }

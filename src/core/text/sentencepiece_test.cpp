@@ -189,7 +189,7 @@ TEST(SentencePiece, DummyPrefixesDisappear) {
   for (const std::string text :
        {"the state", "  the state", "a", "\xff the", "\xf0\x9f\x98\x80 x"}) {
     Tokens tokens = tokenizer->encode(text);
-    EXPECT_EQ(tokenizer->decode(tokens), text) << "also bytes that are no UTF-8";
+    EXPECT_EQ(tokenizer->decode(tokens), text) << "also bytes that are not UTF-8";
     tokens.insert(tokens.begin(), 1);
     tokens.push_back(2);
     EXPECT_EQ(tokenizer->decode(tokens), "<s>" + text + "</s>");

@@ -12,7 +12,7 @@
 namespace dp {
 namespace {
 
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD, for what is no UTF-8
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD, for what is not UTF-8
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:

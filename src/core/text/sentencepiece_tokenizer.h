@@ -8,7 +8,7 @@
 namespace dp {
 
 /// `content` is a .model file. Throws InputError that names `file`. Tokens are those of the library, but for bytes that
-/// are no UTF-8: a model with byte pieces keeps them. Of models that change no text (train_sentencepiece's),
+/// are not UTF-8: a model with byte pieces keeps them. Of models that change no text (train_sentencepiece's),
 /// decode(encode(x)) is x for all bytes x; there the character that SentencePiece puts in place of spaces, U+2581,
 /// becomes bytes too.
 std::unique_ptr<Tokenizer> parse_sentencepiece_tokenizer(std::string content,

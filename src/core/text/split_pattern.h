@@ -14,7 +14,7 @@ class SplitPattern {
     size_t begin = 0, end = 0;
   };
 
-  /// Throws InputError "WHERE: ..." for what is no regular expression.
+  /// Throws InputError "WHERE: ..." for anything that is not a regular expression.
   SplitPattern(const std::string& expression, const std::string& where);
 
   /// The first match at or behind `from`; perhaps an empty one. `text` must be valid UTF-8. Throws InputError when the

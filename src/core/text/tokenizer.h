@@ -53,7 +53,7 @@ std::string fingerprint(const Tokenizer& tokenizer);
 class TextStream {
  public:
   explicit TextStream(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-  /// The text that has become complete with this token: perhaps none. Bytes that are no UTF-8 come through as
+  /// The text that has become complete with this token: perhaps none. Bytes that are not UTF-8 come through as
   /// they are as soon as that is certain.
   std::string feed(int32_t token);
   /// What is left at the end.

@@ -23,7 +23,7 @@ class SentencePieceTrainer {
   SentencePieceTrainer(const SentencePieceTrainer&) = delete;
   SentencePieceTrainer& operator=(const SentencePieceTrainer&) = delete;
 
-  /// Text of any size: lines are what is learnt from. Bytes that are no UTF-8 are passed over.
+  /// Text of any size: lines are what is learnt from. Bytes that are not UTF-8 are passed over.
   void add(std::string_view text);
   /// The content of a .model file. Throws InputError for too little text or a vocabulary too large or too small for
   /// it.

@@ -11,7 +11,7 @@ namespace dp::analysis {
 /// direction to min(K,V) for all alike; 0 of a matrix of zeros.
 at::Tensor effective_rank(const at::Tensor& x);
 
-/// Of every head's state, by layer: [S,H] each. Throws InputError for models whose state is no matrix per head.
+/// Of every head's state, by layer: [S,H] each. Throws InputError for models whose state is not a matrix per head.
 std::vector<at::Tensor> effective_ranks(const ModelState& state);
 
 }  // namespace dp::analysis

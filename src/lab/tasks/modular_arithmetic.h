@@ -23,7 +23,7 @@ struct BracketsOptions : ModularArithmeticOptions {
   std::shared_ptr<const Task> make_task() const;
 };
 
-/// The length of the task counts the expression, '=' and the answer, which is no token but the target:
+/// The length of the task counts the expression, '=' and the answer, which is the target and not a token:
 ///
 ///   tokens    1  +  2  =  PAD            length 5; digits are tokens 0 to 4
 ///   targets   -  -  -  3   -
