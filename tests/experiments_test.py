@@ -124,4 +124,4 @@ class RunAll(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)
