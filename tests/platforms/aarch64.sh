@@ -24,6 +24,13 @@ fi
 cmake -S . -B build/aarch64 -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/tests/platforms/aarch64.cmake" \
   -DDP_CROSS_COMPILER="$compiler" -DDP_TORCH=OFF -DCMAKE_BUILD_TYPE=Release >build/cmake.log || { cat build/cmake.log >&2; exit 1; }
 ninja -C build/aarch64 || exit 1
+# Programs that the tests start are run by the kernel, which knows nothing of qemu.
+trainer=build/aarch64/src/core/text/dp-train-sentencepiece
+if [[ $(head -c 2 "$trainer") != '#!' ]]; then
+  mv "$trainer" "$trainer.aarch64"
+  printf '#!/bin/sh\nexec qemu-aarch64 -cpu max %q "$@"\n' "$PWD/$trainer.aarch64" >"$trainer"
+  chmod +x "$trainer"
+fi
 middle=$(clock)
 # Emulated tests take many times as long as others.
 ctest --test-dir build/aarch64 --output-on-failure --no-tests=error --timeout 7200 --parallel "$(nproc)" "$@"

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -46,13 +47,20 @@ TEST(Progress, OnATerminalOneLineThatRedrawsItself) {
   }
   dup2(before, STDERR_FILENO);
   close(before);
-  char text[4096];
-  const ssize_t size = read(terminal, text, sizeof text);
-  close(line), close(terminal);
   const std::string half = "████████████", none = "░░░░░░░░░░░░", erase = "\r\x1b[K";
-  ASSERT_GT(size, 0);
-  EXPECT_EQ(std::string(text, static_cast<size_t>(size)), erase + "training " + half + none + "  50 %  half, 0 s left" + erase +
-                                                              "a remark\r\n" + erase + "training " + half + half + " 100 %  all\r\n");
+  const std::string expected = erase + "training " + half + none + "  50 %  half, 0 s left" + erase + "a remark\r\n" + erase +
+                               "training " + half + half + " 100 %  all\r\n";
+  // Each read gives what has come through so far.
+  std::string text;
+  pollfd ready = {.fd = terminal, .events = POLLIN, .revents = 0};
+  while (text.size() < expected.size() && poll(&ready, 1, 10'000) > 0) {
+    char part[4096];
+    const ssize_t size = read(terminal, part, sizeof part);
+    if (size <= 0) break;
+    text.append(part, static_cast<size_t>(size));
+  }
+  close(line), close(terminal);
+  EXPECT_EQ(text, expected);
 }
 
 TEST(Progress, Durations) {
