@@ -11,7 +11,7 @@ die() {
 }
 
 cmake_folder=$(dirname "$(dirname "$(dpkg -L libtorch-dev | grep '/TorchConfig.cmake$')")")
-elsewhere=/opt/libtorch/share/cmake
+elsewhere=/opt/libtorch${cmake_folder#/usr}
 python=/opt/python
 parts=()
 for part in Torch Caffe2 ATen; do
@@ -26,6 +26,13 @@ restore() {
 trap restore EXIT
 mkdir -p "$elsewhere"
 for part in "${parts[@]}"; do mv "$cmake_folder/$part" "$elsewhere/"; done
+# They name libraries and headers by the way from where they are themselves.
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'libtorch*' | awk '$1 == "installed" {print $2}')
+dpkg -L $installed | grep -E '^/usr/(lib/.*\.so[.0-9]*|include/[^/]+)$' | sort -u |
+  while IFS= read -r path; do
+    mkdir -p "/opt/libtorch$(dirname "${path#/usr}")"
+    ln -sfn "$path" "/opt/libtorch${path#/usr}"
+  done
 /usr/bin/python3 -m venv --without-pip "$python"
 export PATH=$python/bin:$PATH
 ! python3 -c "import torch" 2>/dev/null || die "the other python3 has torch too; nothing would be shown"
@@ -43,6 +50,6 @@ found=$(sed -n 's/^DP_PYTHON:FILEPATH=//p' "$build/CMakeCache.txt")
 [[ $found == /usr/bin/python3* ]] || die "python3-torch's Python was not found, but '$found'"
 ninja -C "$build" dp-lab ops_test
 ctest --test-dir "$build" --output-on-failure --no-tests=error -R '^ops_test$'
-"$build/src/tools/dp" selfcheck
+"$build/src/tools/dp" selfcheck --fixtures tests/data/golden
 echo "cmake alone: libtorch $(version libtorch-dev) found in $elsewhere by CMAKE_PREFIX_PATH alone, Python $found with" \
   "$(command -v python3) first in PATH: built, ops_test and selfcheck passed in $(span $(($(clock) - start)))"
