@@ -65,10 +65,16 @@ void Head::reflect(int64_t feature, int64_t factor, Vector k) {
   keys_[{feature, factor}] = {2, std::move(k)};
 }
 
-void Head::copy(int64_t feature, int64_t factor, int64_t from, int64_t to) {
+void Head::swap(int64_t feature, int64_t factor, int64_t i, int64_t j) {
   Vector k(static_cast<size_t>(dimension_), 0.0);
-  k[static_cast<size_t>(from)] = std::sqrt(0.5), k[static_cast<size_t>(to)] = -std::sqrt(0.5);
-  keys_[{feature, factor}] = {2, std::move(k), from};
+  k[static_cast<size_t>(i)] = k[static_cast<size_t>(j)] = std::sqrt(0.5);
+  keys_[{feature, factor}] = {2, std::move(k)};
+  swaps_ = true;
+}
+
+void Head::copy(int64_t feature, int64_t factor, int64_t from, int64_t to) {
+  swap(feature, factor, from, to);
+  keys_[{feature, factor}].copied = from;
 }
 
 void Head::write(int64_t feature, int64_t factor, Vector k) {
@@ -155,12 +161,15 @@ class Network::Writer {
     if (added) at->second = unit_preactivations(direction, grid_);
     return at->second;
   }
-  // Entry `i` of a head's vectors is at i * copies and following. Heads whose keys have no negative entries need
-  // just one, and are the more exact for it: products of keys are sums of fewer rounded terms.
+  // Entry `i` of a head's vectors is at i * copies and following. Two make the entries of swaps 1/2 instead of
+  // 1/sqrt 2. Other heads whose keys have no negative entries need just one, and are the more exact for it: products of
+  // keys are sums of fewer rounded terms.
   int64_t copies(const Head& head) const {
-    const bool needed = std::ranges::any_of(
-        head.keys_, [](const auto& item) { return has_both_signs(item.second.k); });
-    return needed ? K_ / head.dimension_ : 1;
+    return has_both_signs(head) ? K_ / head.dimension_ : head.swaps_ ? 2 : 1;
+  }
+  static bool has_both_signs(const Head& head) {
+    return std::ranges::any_of(
+        head.keys_, [](const auto& item) { return theory::has_both_signs(item.second.k); });
   }
 
   const Network& network_;
@@ -185,12 +194,12 @@ void Network::Writer::size(int64_t bos, int64_t num_householder) {
     heads = std::max(heads, static_cast<int64_t>(layer.heads.size()));
     rules = std::max(rules, static_cast<int64_t>(layer.rules.size()));
     for (const Head& head : layer.heads) {
-      K_ = std::max(K_, head.dimension_);
+      K_ = std::max(K_, (head.swaps_ ? 2 : 1) * head.dimension_);
       V_ = std::max(V_, head.slots_.size);
       gate = gate || !head.resets_.empty();
+      both_signs = both_signs || has_both_signs(head);
       for (const auto& [at, key] : head.keys_) {
         factors = std::max(factors, at.second + 1);
-        both_signs = both_signs || has_both_signs(key.k);
         if (key.copied >= 0 && !rwkv7())
           throw std::invalid_argument("Network: only RWKV-7 can copy");
       }
@@ -255,12 +264,17 @@ void Network::Writer::write_head(int64_t layer, int64_t h) {
   else
     write_betas(head, layer, h);
 
-  // Directions may have any size; at most 0.25 can be negative.
+  // Directions may have any size, the larger the less norm_eps matters; at most 0.25 can be negative.
   double most = 0;
-  for (const auto& [at, v] : head.values_) most = std::max(most, largest(v));
+  bool negative = false;
+  for (const auto& [at, v] : head.values_) {
+    most = std::max(most, largest(v));
+    negative = negative || std::ranges::min(v) < 0;
+  }
   // RWKV-7 writes k*a v with a = 1/2; directions do not mind.
-  const double size = head.reading_ == Reading::kVector ? (rwkv7() ? 2 : 1) * kTinyValue
-                                                        : 0.25 / std::max(most, 1e-30);
+  const double size = head.reading_ == Reading::kVector
+                          ? (rwkv7() ? 2 : 1) * kTinyValue
+                          : (negative ? 0.25 : 64) / std::max(most, 1e-30);
   for (const auto& [at, v] : head.values_)
     for (size_t i = 0; i < v.size(); ++i)
       put(matrix(prefix + "v_proj.weight"), (at.second * H + h) * V_ + static_cast<int64_t>(i),

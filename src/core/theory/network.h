@@ -7,8 +7,12 @@
 //   takes the place of a constant 1. The RMS norms therefore divide by exactly 8.
 // - beta is 2 sigmoid(u), exactly 0, 1 and 2 at u = -200, 0 and 200; the gate is exactly 1 and 0 likewise.
 // - Keys are SiLUs of what projections give, brought to unit length. SiLU is never below -0.278, so a key with
-//   entries of both signs is small before that, and the 1e-6 in the L2 norm would shorten it; each coordinate is
-//   therefore there several times, which makes keys longer and changes nothing else.
+//   entries of both signs is small before that, and the 1e-6 in the L2 norm shortens it; each coordinate is
+//   therefore there several times, which makes keys longer and changes nothing else. What is lost is about 1e-7 of the
+//   state for each reflection, and adds up: only groups of matrices that need such keys have them.
+// - Keys without negative entries are 64 long before that, and 1e-6 is nothing beside 4096. Those of swaps have four
+//   equal entries, two for each of two coordinates, and become 1/2 to the last bit, whatever rounding there is in the
+//   features: such a state goes from place to place and loses nothing in any number of tokens.
 // - Heads write what they read to slots of the stream, at 1/4096 of its size: too small for the norms to notice.
 // - A rule is a pair of units of the MLP whose difference is exactly 0 or 1 (to rounding), not "about" that.
 //
@@ -55,8 +59,10 @@ class Head {
 
   /// H <- (I - 2 k k^T) H, as factor number `factor` of the token; k a unit vector.
   void reflect(int64_t feature, int64_t factor, Vector k);
-  /// Row `to` of H receives row `from`, which becomes 0: for a unit vector of states, `from` goes to `to`. Only
-  /// RWKV-7's transitions can do that.
+  /// Rows i and j of H are swapped, and change their signs. Exact for states that have a single row other than 0.
+  void swap(int64_t feature, int64_t factor, int64_t i, int64_t j);
+  /// Row `from` of H becomes 0 and is subtracted from row `to`: for a unit vector of states, up to its sign, `from` goes
+  /// to `to`. Only RWKV-7's transitions can do that.
   void copy(int64_t feature, int64_t factor, int64_t from, int64_t to);
   /// H <- H + k (v - H^T k)^T: along k, a unit vector, the state becomes the value of that factor.
   void write(int64_t feature, int64_t factor, Vector k);
@@ -83,6 +89,7 @@ class Head {
   std::map<std::pair<int64_t, int64_t>, Vector> values_;  // by feature and factor
   std::map<int64_t, Vector> queries_;                     // by feature
   std::vector<int64_t> resets_;
+  bool swaps_ = false;
 };
 
 /// Adds `then` to the stream if the sum of `when` is above `threshold`; it is never closer to that than `margin`.

@@ -23,15 +23,6 @@ bool is_permutation_representation(const Representation& representation) {
   });
 }
 
-// Entries equally spaced that sum to 0: a point whose images under all permutations lie far apart.
-Vector spread_entries(size_t n) {
-  if (n == 1) return {1};
-  Vector point(n);
-  for (size_t i = 0; i < n; ++i)
-    point[i] = 2.0 * static_cast<double>(i) + 1 - static_cast<double>(n);
-  return normalised(point);
-}
-
 // How far an element that moves them at all moves these columns, at least.
 double least_move(const Representation& representation, const std::vector<Vector>& columns) {
   double least = 1e9;
@@ -89,40 +80,92 @@ std::vector<Vector> spread_columns(const Representation& representation, int64_t
   return best;
 }
 
+// The two coordinates that the reflection along this vector swaps.
+std::pair<int64_t, int64_t> moved_by(const Vector& transposition) {
+  std::vector<int64_t> found;
+  for (size_t i = 0; i < transposition.size(); ++i)
+    if (std::abs(transposition[i]) > 0.5) found.push_back(static_cast<int64_t>(i));
+  return {found.at(0), found.at(1)};
+}
+
+// Permutations: each head follows some of the points, a column each. Column c is the unit vector of the place where point
+// c is now, or its negative (Head::swap), and is read as a number that says which place. All points but the last are
+// followed; rules find their places, and the logit of g counts those where g takes the points.
+void add_permutation_state(Network& network, Layer& layer, const std::vector<int64_t>& tokens,
+                           const Representation& representation, const Features& driver,
+                           const std::vector<GroupStep>& steps,
+                           const std::vector<GroupQuery>& queries, int64_t num_householder) {
+  const auto n = static_cast<int64_t>(representation.dimension());
+  Vector numbers(static_cast<size_t>(n));  // read at each place
+  std::iota(numbers.begin(), numbers.end(), 1.0);
+  numbers = normalised(std::move(numbers));
+  const double half = numbers[0] / 2;  // of the distance of two of them
+
+  std::vector<Terms> logits(tokens.size());
+  const int64_t points = n - 1, width = std::min(points, num_householder);
+  for (int64_t first = 0; first < points; first += width) {
+    const Features slots = network.add_slots(std::min(width, points - first));
+    Head& head = layer.heads.emplace_back(n, Reading::kVector, driver, slots);
+    for (const GroupStep& step : steps) {
+      for (int64_t j = 0; step.start && j < slots.size; ++j) {
+        head.write(step.feature, j, unit_vector(n, first + j));
+        head.value(step.feature, j, unit_vector(slots.size, j));
+      }
+      for (size_t j = 0; j < step.mirrors.size(); ++j) {
+        const auto [one, other] = moved_by(step.mirrors[j]);
+        head.swap(step.feature, static_cast<int64_t>(j), one, other);
+      }
+    }
+    for (const GroupQuery& query : queries)
+      head.query(query.feature, transpose(query.then) * numbers);
+
+    for (int64_t j = 0; j < slots.size; ++j) {
+      const Features place = network.add_group(n);
+      layer.rules.push_back({{}, -0.5, 0.5, {{place[0], 1}}});
+      for (int64_t p = 1; p < n; ++p)  // this place, or one after it
+        for (const double sign : {1.0, -1.0})
+          layer.rules.push_back({{{slots[j], sign * kSlotScale}},
+                                 numbers[static_cast<size_t>(p)] - half,
+                                 half / 2,
+                                 {{place[p], 1}, {place[p - 1], -1}}});
+      for (size_t g = 0; g < tokens.size(); ++g) {
+        const Vector image = representation.matrices[g] * unit_vector(n, first + j);
+        logits[g].emplace_back(place[std::ranges::find(image, 1.0) - image.begin()], 1);
+      }
+    }
+  }
+  for (size_t g = 0; g < tokens.size(); ++g) network.add_logit(tokens[g], logits[g]);
+}
+
 }  // namespace
 
 // With U what BOS writes, the state is M U after elements with the product M. A head with query q reads
 // U^T M^T q.
 //
-// - One head, if U may have full rank: q has a different image M^T q for each element, and the logit of g is
-//   <M_g^T q, M^T q>, largest for g = M since all images have the same length. Of permutations, U has one rank
-//   less: entries that sum to 0 are known when all but the last are.
+// - One head, if U may have full rank and there are at most two dimensions: q has a different image M^T q for each
+//   element, and the logit of g is <M_g^T q, M^T q>, largest for g = M since all images have the same length.
 // - Otherwise one head for each row of M U, and the logit of g is <M_g U, M U>. Each head's output must keep
 //   its length for that.
+//
+// Permutations have a state of their own, which nothing is lost of.
 void add_group_state(Network& network, Layer& layer, const std::vector<int64_t>& tokens,
                      const Representation& representation, const Features& driver,
                      const std::vector<GroupStep>& steps, const std::vector<GroupQuery>& queries,
                      int64_t num_householder) {
   const auto n = static_cast<int64_t>(representation.dimension());
-  const bool permutations = is_permutation_representation(representation);
-  const int64_t rank_needed = permutations && n > 1 ? n - 1 : n;
-  const bool single = num_householder >= rank_needed && (permutations || n <= 2);
-  const int64_t rank = single ? rank_needed : permutations ? 1 : std::min(n, num_householder);
+  if (n > 1 && is_permutation_representation(representation))
+    return add_permutation_state(network, layer, tokens, representation, driver, steps, queries,
+                                 num_householder);
+  const bool single = num_householder >= n && n <= 2;
+  const int64_t rank = std::min(n, num_householder);
 
-  // The columns of U are unit vectors, or for rows of permutations a single vector with different entries.
+  // The columns of U are unit vectors if there are enough of them to tell all elements apart.
   std::vector<Vector> columns;
-  if (single) {
+  if (single)
     for (int64_t j = 0; j < rank; ++j) columns.push_back(unit_vector(n, j));
-  } else if (permutations) {
-    columns.emplace_back(static_cast<size_t>(n));
-    std::iota(columns[0].begin(), columns[0].end(), 0.0);
-    columns[0] = n > 1 ? normalised(columns[0]) : Vector{1};
-  } else {
+  else
     columns = spread_columns(representation, rank);
-  }
-  const Vector point = !single                  ? Vector{}
-                       : permutations || n == 1 ? spread_entries(static_cast<size_t>(n))
-                                                : spread_point(representation);
+  const Vector point = !single ? Vector{} : n == 1 ? Vector{1} : spread_point(representation);
 
   std::vector<Features> slots;
   for (int64_t row = 0; row < (single ? 1 : n); ++row) {
@@ -146,19 +189,14 @@ void add_group_state(Network& network, Layer& layer, const std::vector<int64_t>&
     Terms terms;
     if (single) {
       const Vector image = transpose(matrix) * point;
-      const double last = permutations && n > 1 ? image.back() : 0;
       for (int64_t j = 0; j < rank; ++j)
-        terms.emplace_back(slots[0][j], kSlotScale * (image[static_cast<size_t>(j)] - last));
+        terms.emplace_back(slots[0][j], kSlotScale * image[static_cast<size_t>(j)]);
     } else {
       for (int64_t j = 0; j < rank; ++j) {
         const Vector column = matrix * columns[static_cast<size_t>(j)];
-        // Of permutations, the mean is the same for all: of no use, and the larger part.
-        const double mean = permutations ? std::accumulate(column.begin(), column.end(), 0.0) /
-                                               static_cast<double>(n)
-                                         : 0;
         for (int64_t i = 0; i < n; ++i)
           terms.emplace_back(slots[static_cast<size_t>(i)][j],
-                             kSlotScale * (column[static_cast<size_t>(i)] - mean));
+                             kSlotScale * column[static_cast<size_t>(i)]);
       }
     }
     network.add_logit(tokens[g], terms);

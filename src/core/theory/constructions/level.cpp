@@ -17,11 +17,13 @@ namespace {
 
 constexpr double kOutvote = 4;  // weight of a feature that a state's own entries must not outvote
 
+// What a factor does to the points, leaving out the signs of unit vectors.
 Matrix factor_matrix(const LevelFactor& factor, size_t n) {
   if (factor.kind == LevelFactor::Kind::kReflect) return householder({2, factor.k});
+  const auto from = static_cast<size_t>(factor.from), to = static_cast<size_t>(factor.to);
   Matrix m = identity(n);
-  m(static_cast<size_t>(factor.from), static_cast<size_t>(factor.from)) = 0;
-  m(static_cast<size_t>(factor.to), static_cast<size_t>(factor.from)) = 1;
+  m(from, from) = 0, m(to, from) = 1;
+  if (factor.kind == LevelFactor::Kind::kSwap) m(to, to) = 0, m(from, to) = 1;
   return m;
 }
 
@@ -41,18 +43,18 @@ void write_point(Head& head, int64_t feature, Vector point) {
   head.value(feature, 0, {flip ? -1.0 : 1.0});
 }
 
-// A head for each entry of the state.
+// A head for each thing that is read of the state.
 std::vector<int64_t> add_heads(Network& network, Layer& layer, const LevelPoints& points,
                                int64_t start, const Features& driver,
                                const std::vector<LevelStep>& steps) {
   const int64_t n = points.dimension();
   std::vector<int64_t> slots;
-  for (int64_t row = 0; row < n; ++row) {
+  for (const Vector& read : points.queries()) {
     const Features slot = network.add_slots(1);
     slots.push_back(slot[0]);
-    Head& head = layer.heads.emplace_back(n, Reading::kVector, driver, slot);
+    Head& head = layer.heads.emplace_back(n, points.reading(), driver, slot);
     for (const LevelStep& step : steps) {
-      Vector query = unit_vector(n, row);
+      Vector query = read;
       if (step.pending) query = transpose(*step.pending) * query;
       if (const double size = length(query); size > 0.5) {
         for (double& entry : query) entry /= size;
@@ -66,6 +68,8 @@ std::vector<int64_t> add_heads(Network& network, Layer& layer, const LevelPoints
           write_point(head, step.feature, points.point(factor.to));
         } else if (factor.kind == LevelFactor::Kind::kCopy) {
           head.copy(step.feature, number, factor.from, factor.to);
+        } else if (factor.kind == LevelFactor::Kind::kSwap) {
+          head.swap(step.feature, number, factor.from, factor.to);
         } else {
           head.reflect(step.feature, number, factor.k);
         }
@@ -76,26 +80,24 @@ std::vector<int64_t> add_heads(Network& network, Layer& layer, const LevelPoints
   return slots;
 }
 
-Terms point_terms(const LevelPoints& points, const std::vector<int64_t>& slots, int64_t state) {
-  Terms terms;
-  for (size_t i = 0; i < slots.size(); ++i)
-    if (const double entry = points.point(state)[i]; std::abs(entry) > 1e-12)
-      terms.emplace_back(slots[i], kSlotScale * entry);
-  return terms;
-}
-
-AddedLevel add_direct_level(Network& network, const LevelPlan& plan, const LevelPoints& points,
-                            const LevelInput& input) {
-  Layer& layer = network.layer_at(input.ready);
+// The heads of a level in one layer, and the slots that they write.
+std::vector<int64_t> add_direct_heads(Network& network, const LevelPlan& plan,
+                                      const LevelPoints& points, const LevelInput& input) {
   std::vector<LevelStep> steps;
   for (const int64_t feature : input.starts) steps.push_back({feature, true});
   for (const auto& [feature, map] : input.maps)
     steps.push_back({feature, false, points.factors(plan.maps[static_cast<size_t>(map)])});
-  const auto slots = add_heads(network, layer, points, plan.start, input.driver, steps);
+  return add_heads(network, network.layer_at(input.ready), points, plan.start, input.driver, steps);
+}
+
+AddedLevel add_direct_level(Network& network, const LevelPlan& plan, const LevelPoints& points,
+                            const LevelInput& input) {
+  const auto slots = add_direct_heads(network, plan, points, input);
   const Features now = network.add_group(points.size());
   for (int64_t q = 0; q < points.size(); ++q)
-    layer.rules.push_back(
-        {point_terms(points, slots, q), points.threshold(1), points.margin(1), {{now[q], 1}}});
+    for (const Terms& terms : points.state_terms(slots, q))
+      network.layer_at(input.ready)
+          .rules.push_back({terms, points.threshold(1), points.margin(1), {{now[q], 1}}});
   return {now, input.ready};
 }
 
@@ -291,12 +293,12 @@ class DelayedLevel {
             constant.emplace_back(feature, 1);
         }
         if (terms.empty()) continue;
-        const Terms own = point_terms(points_, slots, q);
-        terms.insert(terms.end(), own.begin(), own.end());
-        layer.rules.push_back({std::move(terms),
-                               kOutvote + points_.threshold(least),
-                               points_.margin(least),
-                               {{now[r], 1}}});
+        for (const Terms& own : points_.state_terms(slots, q)) {
+          Rule rule{
+              terms, kOutvote + points_.threshold(least), points_.margin(least), {{now[r], 1}}};
+          rule.when.insert(rule.when.end(), own.begin(), own.end());
+          layer.rules.push_back(std::move(rule));
+        }
       }
       if (!constant.empty()) layer.rules.push_back({std::move(constant), 0.5, 0.5, {{now[r], 1}}});
     }
@@ -338,15 +340,17 @@ AddedLevel add_level(Network& network, const LevelPlan& plan, const LevelPoints&
 
 void add_answering_level(Network& network, const LevelPlan& plan, const LevelPoints& points,
                          const LevelInput& input, const std::vector<int64_t>& tokens) {
-  Layer& layer = network.layer_at(input.ready);
-  std::vector<LevelStep> steps;
-  for (const int64_t feature : input.starts) steps.push_back({feature, true});
-  for (const auto& [feature, map] : input.maps)
-    steps.push_back({feature, false, points.factors(plan.maps[static_cast<size_t>(map)])});
-  const auto slots = add_heads(network, layer, points, plan.start, input.driver, steps);
-  for (int64_t q = 0; q < points.size(); ++q)
-    if (const int64_t token = tokens[static_cast<size_t>(q)]; token >= 0)
-      network.add_logit(token, point_terms(points, slots, q));
+  std::vector<Terms> terms;
+  if (points.is_polygon()) {
+    const auto slots = add_direct_heads(network, plan, points, input);
+    for (int64_t q = 0; q < points.size(); ++q)
+      terms.push_back(points.state_terms(slots, q).front());
+  } else {  // unit vectors of any sign: rules, which only logits come after
+    const Features now = add_direct_level(network, plan, points, input).now;
+    for (int64_t q = 0; q < points.size(); ++q) terms.push_back({{now[q], 1}});
+  }
+  for (size_t q = 0; q < tokens.size(); ++q)
+    if (tokens[q] >= 0) network.add_logit(tokens[q], terms[q]);
 }
 
 }  // namespace dp::theory

@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "theory/constructions/plane_sides.h"
 #include "theory/rwkv7.h"
 
 namespace dp::theory {
@@ -16,18 +17,12 @@ Vector corner(int64_t i, int64_t n) {
   return {std::cos(angle), std::sin(angle)};
 }
 
-LevelFactor swap_of(size_t n, size_t i, size_t j) {
-  Vector k(n, 0.0);
-  k[i] = std::sqrt(0.5), k[j] = -std::sqrt(0.5);
-  return {LevelFactor::Kind::kReflect, std::move(k), static_cast<int32_t>(i),
-          static_cast<int32_t>(j)};
-}
-
-LevelFactors transpositions(const StateMap& permutation) {
+// Swaps, and copies for a map that is no permutation.
+LevelFactors swaps_and_copies(const StateMap& map) {
   LevelFactors factors;
-  for (const MapStep& step : map_steps(permutation))
+  for (const MapStep& step : map_steps(map))
     factors.push_back(
-        swap_of(permutation.size(), static_cast<size_t>(step.from), static_cast<size_t>(step.to)));
+        {step.swap ? LevelFactor::Kind::kSwap : LevelFactor::Kind::kCopy, {}, step.from, step.to});
   return factors;
 }
 
@@ -82,49 +77,45 @@ LevelPoints::LevelPoints(int64_t size, const std::vector<StateMap>& maps, Archit
   for (int64_t q = 0; q < size; ++q)
     points_.push_back(is_polygon_ ? corner(corner_[static_cast<size_t>(q)], size)
                                   : unit_vector(size, q));
+  queries_ = is_polygon_ ? dividing_lines(size, 2 * std::numbers::pi / static_cast<double>(size))
+                         : points_;
 }
 
 LevelFactors LevelPoints::factors(const StateMap& map) const {
   if (is_reset(map) && !is_permutation(map) && architecture_ == Architecture::kDeltaProduct)
     return {{LevelFactor::Kind::kReset, {}, 0, map.front()}};
-  if (!is_polygon_) {
-    if (architecture_ == Architecture::kDeltaProduct) return transpositions(map);
-    LevelFactors factors;
-    for (const MapStep& step : map_steps(map)) {
-      if (step.swap)
-        factors.push_back(
-            swap_of(map.size(), static_cast<size_t>(step.from), static_cast<size_t>(step.to)));
-      else
-        factors.push_back({LevelFactor::Kind::kCopy, {}, step.from, step.to});
-    }
-    return factors;
-  }
+  if (!is_polygon_) return swaps_and_copies(map);
   const auto n = static_cast<int64_t>(map.size());
   const auto image = [&](size_t q) { return corner_[static_cast<size_t>(map[q])]; };
   const int64_t turn = (image(0) - corner_[0] + n) % n;
   const bool turns = (image(1) - corner_[1] - turn) % n == 0;
-  // The mirror that swaps corners i and a - i has its normal at right angles to the direction of a/2.
-  const auto mirror = [&](double half) {
-    const double angle = std::numbers::pi * (2 * half / static_cast<double>(n) + 0.5);
+  const auto mirror = [](double angle) {
     return LevelFactor{LevelFactor::Kind::kReflect, {std::cos(angle), std::sin(angle)}, 0, 0};
   };
-  if (!turns) return {mirror(static_cast<double>((image(0) + corner_[0]) % n) / 2)};
+  const double half_step = std::numbers::pi / static_cast<double>(n);
+  // The mirror that swaps corners i and a - i has its normal at right angles to the direction of a/2.
+  if (!turns)
+    return {mirror(half_step * static_cast<double>((image(0) + corner_[0]) % n) +
+                   std::numbers::pi / 2)};
   if (turn == 0) return {};
-  // Mirrors at equal angles to both sides of the diagonal have normals without negative entries.
-  const double middle = -static_cast<double>(n) / 8, quarter = static_cast<double>(turn) / 4;
-  const double turn_by = turn * 2 > n ? quarter - static_cast<double>(n) / 4 : quarter;
-  return {mirror(middle - turn_by), mirror(middle + turn_by)};
+  // One normal is a coordinate axis, and so exact; no entry is negative.
+  if (2 * turn <= n) return {mirror(0), mirror(half_step * static_cast<double>(turn))};
+  return {mirror(half_step * static_cast<double>(n - turn)), mirror(0)};
+}
+
+// For a unit vector, its own entry and the negative of that.
+std::vector<Terms> LevelPoints::state_terms(const std::vector<int64_t>& slots,
+                                            int64_t state) const {
+  if (is_polygon_) return {side_terms(queries_, slots, point(state))};
+  const int64_t slot = slots[static_cast<size_t>(state)];
+  return {{{slot, kSlotScale}}, {{slot, -kSlotScale}}};
 }
 
 double LevelPoints::threshold(double least) const {
-  if (!is_polygon_) return least / 2;
-  return (1 + std::cos(2 * std::numbers::pi / static_cast<double>(size()))) / 2;
+  return is_polygon_ ? static_cast<double>(queries_.size()) - 1 : least / 2;
 }
 
-double LevelPoints::margin(double least) const {
-  if (!is_polygon_) return least / 4;
-  return (1 - std::cos(2 * std::numbers::pi / static_cast<double>(size()))) / 4;
-}
+double LevelPoints::margin(double least) const { return is_polygon_ ? 0.5 : least / 4; }
 
 int64_t most_factors(const LevelPoints& points, const std::vector<StateMap>& maps) {
   size_t most = 1;

@@ -1,9 +1,14 @@
 // The states of an automaton as vectors of length 1, and its maps as factors.
 //
-// Points are unit vectors, or the corners of a regular polygon if all of the automaton's permutations turn or mirror
-// one. A map of the states is a product of factors: reflections (swaps of unit vectors), a reset for a constant map
-// (the gate closes and another point is written), and copies of one unit vector onto another where the architecture
-// is RWKV-7.
+// Points are unit vectors up to sign, or the corners of a regular polygon if all of the automaton's permutations turn or
+// mirror one. A map of the states is a product of factors: swaps of unit vectors, reflections of a polygon, a reset for a
+// constant map (the gate closes and another point is written), and copies of one unit vector onto another where the
+// architecture is RWKV-7.
+//
+// Why up to sign: the reflection along e_i - e_j swaps the two vectors, but half of its key is negative, and so small
+// before it is brought to length 1 that the 1e-6 in that norm shortens it (network.h). Each swap would lose part of the
+// state. The reflection along e_i + e_j takes e_i to -e_j and e_j to -e_i: also a swap, if e and -e mean the same, and its
+// key is exact. A state is then moved from place to place for ever, and nothing of it is lost.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -15,15 +20,15 @@ namespace dp::theory {
 
 /// What one of n_h factors does.
 struct LevelFactor {
-  enum class Kind { kReflect, kCopy, kReset };
+  enum class Kind { kSwap, kReflect, kCopy, kReset };
   Kind kind;
-  Vector k = {};             // kReflect
-  int32_t from = 0, to = 0;  // states: kCopy has both, kReset has `to`
+  Vector k = {};             // kReflect, of a polygon
+  int32_t from = 0, to = 0;  // states: kSwap and kCopy have both, kReset has `to`
   bool operator<(const LevelFactor& other) const;
 };
 using LevelFactors = std::vector<LevelFactor>;  // the first acts first
 
-/// The most states that a polygon has: rounding errors of a million turns must stay below the angle between two.
+/// The most states that a polygon has: rounding errors of a million turns must stay below half of the angle between two.
 inline constexpr int64_t kMostCorners = 8;
 
 class LevelPoints {
@@ -37,8 +42,12 @@ class LevelPoints {
   bool is_polygon() const { return is_polygon_; }
   /// A map that is a composition of those that occur, as the fewest factors known.
   LevelFactors factors(const StateMap& map) const;
-  /// What the product with a point's own vector must exceed for the state to be that, and by how much it differs
-  /// from that at least. `least` is the shortest that a point may be read.
+  /// What is read of the state: each entry, or for a polygon on which side of each of some lines it is.
+  const std::vector<Vector>& queries() const { return queries_; }
+  Reading reading() const { return is_polygon_ ? Reading::kDirection : Reading::kVector; }
+  /// For slots with what these queries give: sums of which one exceeds the threshold if the state is this, and all differ
+  /// from the threshold by the margin at least. `least` is the shortest that a point may be read.
+  std::vector<Terms> state_terms(const std::vector<int64_t>& slots, int64_t state) const;
   double threshold(double least) const;
   double margin(double least) const;
 
@@ -46,7 +55,7 @@ class LevelPoints {
   Architecture architecture_;
   bool is_polygon_ = false;
   std::vector<int32_t> corner_;  // of a polygon: [state]
-  std::vector<Vector> points_;
+  std::vector<Vector> points_, queries_;
 };
 
 /// The most factors that one of these maps takes.
