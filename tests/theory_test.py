@@ -370,6 +370,17 @@ class Theory(Case):
         self.assertGreater(len({model["claim"] for model in found["models"]}), 7)
         self.assertTrue(found["claims"] and all(claim["holds"] for claim in found["claims"]))
 
+        words = ("--words", "all:2", "--most-words", 200, "--random", "1x30", "--json", file, "--resume")
+        stored = dict(found, models=[dict(model, seconds=-1) for model in found["models"][:-1]])
+        file.write_text(json.dumps(stored))
+        result = dp("theory", *words)  # all but one are there
+        self.assertEqual(result.returncode, 0, result)
+        more = json.loads(file.read_text())
+        self.assertEqual(more["models"][:-1], stored["models"])
+        self.assertEqual(more["models"][-1]["example"], found["models"][-1]["example"])
+        self.assertGreater(more["models"][-1]["seconds"], 0)
+        self.assert_refused(dp("theory", *words, "--dtype", "bf16"), "--resume", "dtype")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

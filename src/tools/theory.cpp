@@ -1,5 +1,6 @@
 // dp theory: the paper's claims, checked live.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -31,46 +32,77 @@ constexpr const char* kTheoryExplanation =
 struct TheoryOptions {
   WordOptions words{.words = "all:3", .random = "4x200", .options = {}};
   std::string dtype = "f32", only, page;
-  bool spectra = false;
+  bool spectra = false, resume = false;
   JsonOption json;
   ThreadsOption threads;
 };
 
-struct Outcome {
-  bool right = false;
-  int64_t positions = 0;
-  std::string text;
-  ordered_json json;
-};
+using theory::Example;
+using theory::Expressed;
 
-Outcome check_model(const theory::Compiled& compiled, const TheoryOptions& options) {
+/// What tells a model from all others.
+ordered_json model_name(const Expressed& entry, const Example& example) {
+  return {{"claimed_layers", entry.layers},
+          {"model", entry.model},
+          {"claim", entry.claim},
+          {"source", entry.source},
+          {"example", example.name}};
+}
+
+ordered_json check_model(const Expressed& entry, const Example& example,
+                         const TheoryOptions& options) {
+  const Timer timer;
+  const theory::Compiled compiled = example.compile();
   const theory::Weights weights = compiled.weights(options.dtype == "bf16");
   const ModelConfig& config = weights.config;
   const auto answerer = theory::make_answerer(weights.model(), options.threads.count());
   const theory::VerifyResult result =
       theory::verify(*answerer, compiled.problem, options.words.options);
-  Outcome outcome;
-  outcome.right = !result.first_error;
-  outcome.positions =
-      result.all_words.right_positions + result.random_words.right_positions + result.long_length;
-  const int64_t parameters = weights.parameters();
-  outcome.text = std::to_string(config.num_hidden_layers) +
-                 (config.num_hidden_layers == 1 ? " layer, " : " layers, ") +
-                 std::to_string(parameters) + " parameters";
-  outcome.json = {
-      {"theorem", compiled.construction.theorem},
-      {"detail", compiled.construction.detail},
-      {"layers", config.num_hidden_layers},
-      {"num_householder", config.num_householder},
-      {"width", config.hidden_size},
-      {"parameters", parameters},
-      {"all_words", {{"length", result.words_length}, {"words", result.all_words.words}}},
-      {"random_words", result.random_words.words},
-      {"long", {{"length", options.words.options.long_length}, {"right", result.long_length}}}};
-  if (options.words.options.long_length > 0 &&
-      result.long_length < options.words.options.long_length)
-    outcome.text += ", one word right up to " + std::to_string(result.long_length);
-  return outcome;
+  ordered_json row = model_name(entry, example);
+  row.update(
+      {{"exact", !result.first_error},
+       {"positions", result.all_words.right_positions + result.random_words.right_positions +
+                         result.long_length},
+       {"seconds", timer.seconds()},
+       {"theorem", compiled.construction.theorem},
+       {"detail", compiled.construction.detail},
+       {"layers", config.num_hidden_layers},
+       {"num_householder", config.num_householder},
+       {"width", config.hidden_size},
+       {"parameters", weights.parameters()},
+       {"all_words", {{"length", result.words_length}, {"words", result.all_words.words}}},
+       {"random_words", result.random_words.words},
+       {"long", {{"length", options.words.options.long_length}, {"right", result.long_length}}}});
+  return row;
+}
+
+/// The row of this model among those of an earlier run, or null.
+ordered_json find_row(const ordered_json& rows, const ordered_json& name) {
+  for (const ordered_json& row : rows)
+    if (std::ranges::all_of(name.items(),
+                            [&](const auto& item) { return row[item.key()] == item.value(); }))
+      return row;
+  return nullptr;
+}
+
+void print_model(const ordered_json& row) {
+  const auto layers = row["layers"].get<int64_t>(), length = row["long"]["length"].get<int64_t>(),
+             right = row["long"]["right"].get<int64_t>();
+  std::string text = std::to_string(layers) + (layers == 1 ? " layer, " : " layers, ") +
+                     row["parameters"].dump() + " parameters";
+  if (right < length) text += ", one word right up to " + std::to_string(right);
+  std::printf("  %s %-58s %10ld positions  %s\n", row["exact"].get<bool>() ? "✓" : "✗",
+              row["example"].get<std::string>().c_str(), row["positions"].get<int64_t>(),
+              text.c_str());
+  std::fflush(stdout);
+}
+
+ordered_json theory_json(const TheoryOptions& options, const ordered_json& rows,
+                         const ordered_json& claims) {
+  return {{"dtype", options.dtype},
+          {"words", options.words.settings()},
+          {"models", rows},
+          {"claims", claims}};
 }
 
 int run_theory(TheoryOptions& options) {
@@ -80,6 +112,11 @@ int run_theory(TheoryOptions& options) {
     require_writable(options.page);
     prepare_theory_page();
   }
+  const ordered_json stored =
+      options.resume
+          ? stored_rows(options.json,
+                        {{"dtype", options.dtype}, {"words", options.words.settings()}}, "models")
+          : ordered_json::array();
   auto rows = ordered_json::array();
   theory::TheoryResults results;
   int64_t wrong = 0, built = 0;
@@ -96,19 +133,14 @@ int run_theory(TheoryOptions& options) {
         std::printf("%s%s layer%s, %s: %s\n", built == 0 ? "" : "\n", entry.layers.c_str(),
                     entry.layers == "1" ? "" : "s", entry.model.c_str(), entry.claim.c_str());
       any = true;
-      const Timer timer;
-      Outcome outcome = check_model(example.compile(), options);
-      std::printf("  %s %-58s %10ld positions  %s\n", outcome.right ? "✓" : "✗",
-                  example.name.c_str(), outcome.positions, outcome.text.c_str());
-      std::fflush(stdout);
-      ordered_json row = {{"claimed_layers", entry.layers}, {"model", entry.model},
-                          {"claim", entry.claim},           {"source", entry.source},
-                          {"example", example.name},        {"exact", outcome.right},
-                          {"positions", outcome.positions}, {"seconds", timer.seconds()}};
-      row.update(outcome.json);
+      ordered_json row = find_row(stored, model_name(entry, example));
+      if (row.is_null()) row = check_model(entry, example, options);
+      print_model(row);
+      const bool right = row["exact"].get<bool>();
+      all_right = all_right && right, wrong += !right;
+      positions += row["positions"].get<int64_t>(), ++models, ++built;
       rows.push_back(std::move(row));
-      all_right = all_right && outcome.right, wrong += !outcome.right;
-      positions += outcome.positions, ++models, ++built;
+      options.json.write_quietly(theory_json(options, rows, ordered_json::array()));
     }
     if (any)
       results.claims.push_back(
@@ -140,7 +172,7 @@ int run_theory(TheoryOptions& options) {
     write_theory_page(results, options.page);
     std::printf("wrote %s: open it in a browser\n", options.page.c_str());
   }
-  options.json.write({{"dtype", options.dtype}, {"models", rows}, {"claims", claims}});
+  options.json.write(theory_json(options, rows, claims));
   return wrong == 0 ? 0 : 1;
 }
 
@@ -160,6 +192,8 @@ Run add_theory(CLI::App& app) {
   app.add_option("--report", options->page, "a page with charts of spectra and stability")
       ->type_name("FILE.html");
   options->json.add_to(app);
+  app.add_flag("--resume", options->resume,
+               "models that the file of --json has already are not computed again");
   options->threads.add_to(app);
   return [options] { return run_theory(*options); };
 }

@@ -24,14 +24,6 @@ struct AutomataOptions {
   JsonOption json;
   bool resume = false;
   ThreadsOption threads;
-
-  /// What the results depend on besides the automata.
-  ordered_json words_json() const {
-    const theory::VerifyOptions& o = words.options;
-    return {{"all_words_up_to", o.all_words_up_to}, {"most_words", o.most_words},
-            {"random_words", o.random_words},       {"random_length", o.random_length},
-            {"long", o.long_length},                {"seed", o.seed}};
-  }
 };
 
 ordered_json check_automaton(const Automaton& automaton, int64_t num_householder,
@@ -101,7 +93,7 @@ ordered_json automata_json(const AutomataOptions& options, const ordered_json& r
   return {{"first", options.first},
           {"automata", counts.automata},
           {"automata_seed", options.automata_seed},
-          {"words", options.words_json()},
+          {"words", options.words.settings()},
           {"permuting_in_cascade", counts.cascades},
           {"models", counts.models},
           {"delayed", counts.delayed},
@@ -110,24 +102,16 @@ ordered_json automata_json(const AutomataOptions& options, const ordered_json& r
           {"rows", rows}};
 }
 
-/// The rows of an earlier run that was stopped; none if there is no such file.
-ordered_json earlier_rows(const AutomataOptions& options) {
-  const auto earlier = options.json.read();
-  if (!earlier) return ordered_json::array();
-  for (const auto& [field, value] :
-       {std::pair("first", ordered_json(options.first)),
-        {"automata_seed", ordered_json(options.automata_seed)},
-        {"words", options.words_json()}})
-    if (!earlier->contains(field) || (*earlier)[field] != value)
-      throw InputError(std::string("--resume: the file of --json has another ") + field +
-                       ", expected " + value.dump());
-  return (*earlier)["rows"];
-}
-
 int run_automata(AutomataOptions& options) {
   options.words.parse();
   options.json.check();
-  ordered_json rows = options.resume ? earlier_rows(options) : ordered_json::array();
+  ordered_json rows = ordered_json::array();
+  if (options.resume)
+    rows = stored_rows(options.json,
+                       {{"first", options.first},
+                        {"automata_seed", options.automata_seed},
+                        {"words", options.words.settings()}},
+                       "rows");
   for (auto i = options.first + static_cast<int64_t>(rows.size());
        i < options.first + options.count; ++i) {
     rows.push_back(check_drawn(i, options));
@@ -139,7 +123,8 @@ int run_automata(AutomataOptions& options) {
       "\n%ld automata, %ld of them with a level that permutes in a cascade of several; %ld models, "
       "%ld of them with delayed factors, %ld answers compared: %s\n",
       counts.automata, counts.cascades, counts.models, counts.delayed, counts.positions,
-      counts.wrong == 0 ? "no error" : (std::to_string(counts.wrong) + " models are wrong").c_str());
+      counts.wrong == 0 ? "no error"
+                        : (std::to_string(counts.wrong) + " models are wrong").c_str());
   options.json.write(automata_json(options, rows));
   return counts.wrong == 0 ? 0 : 1;
 }

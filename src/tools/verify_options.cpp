@@ -46,14 +46,36 @@ void WordOptions::parse() {
         "--words, --random and --long leave no word to check, expected at least one of them");
 }
 
+nlohmann::ordered_json WordOptions::settings() const {
+  return {{"all_words_up_to", options.all_words_up_to},
+          {"most_words", options.most_words},
+          {"random_words", options.random_words},
+          {"random_length", options.random_length},
+          {"long", options.long_length},
+          {"seed", options.seed}};
+}
+
+nlohmann::ordered_json stored_rows(const JsonOption& json, const nlohmann::ordered_json& settings,
+                                   const std::string& field) {
+  const auto stored = json.read();
+  if (!stored) return nlohmann::ordered_json::array();
+  for (const auto& [name, value] : settings.items())
+    if (!stored->contains(name) || (*stored)[name] != value)
+      throw InputError("--resume: the file of --json has another " + name + ", expected " +
+                       value.dump());
+  return (*stored)[field];
+}
+
 void WordOptions::add_to(CLI::App& app) {
   app.add_option("--words", words,
-                 "all:N checks every word of N symbols, or of fewer if --most-words is too small for that; none")
+                 "all:N checks every word of N symbols, or of fewer if --most-words is too small "
+                 "for that; none")
       ->capture_default_str();
   app.add_option("--most-words", options.most_words, "largest number of words for --words")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
-  app.add_option("--random", random, "number and length of random words, as WORDSxLENGTH; none")->capture_default_str();
+  app.add_option("--random", random, "number and length of random words, as WORDSxLENGTH; none")
+      ->capture_default_str();
   app.add_option("--long", options.long_length, "length of one long random word; 0: none")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
