@@ -40,19 +40,20 @@ export function planeMapOf(m) {
     { mirror: true, degrees: wrapped(angle / 2, 180) };
 }
 
-// The rows that a reflection with this key exchanges, as "(1 2)"; null if it does something else.
+// The rows that a reflection with this key exchanges, as "(1 2)", with or without a change of both signs; null if it does
+// something else.
 export function transpositionOf(key) {
   const used = key.flatMap((value, i) => (Math.abs(value) > 0.01 ? [i] : []));
-  return used.length === 2 && Math.abs(key[used[0]] + key[used[1]]) <= 0.01 ? `(${used[0] + 1} ${used[1] + 1})` : null;
+  return used.length === 2 && Math.abs(Math.abs(key[used[0]]) - Math.abs(key[used[1]])) <= 0.01 ? `(${used[0] + 1} ${used[1] + 1})` : null;
 }
 export const transpositionsOf = (map) => map.keys.map((key, j) => (map.betas[j] === 0 ? null : transpositionOf(key)));
 
 // What all maps of a model are: "transpositions" (every factor exchanges two rows), "plane", "rotations" (of three dimensions), "other".
 export function geometryOf({ dimension, maps }) {
+  if (dimension === 3 && maps.every((map) => determinant(map.matrix) > 0)) return "rotations";
   if (dimension > 2 && maps.every((map) => map.keys.every((key, j) => map.betas[j] === 0 || transpositionOf(key))))
     return "transpositions";
-  if (dimension === 2) return "plane";
-  return dimension === 3 && maps.every((map) => determinant(map.matrix) > 0) ? "rotations" : "other";
+  return dimension === 2 ? "plane" : "other";
 }
 
 export const axisText = (axis) =>

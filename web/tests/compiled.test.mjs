@@ -41,7 +41,8 @@ test("isometries of the plane and transpositions", () => {
   assert.equal(planeMapOf([[0, 1], [1, 0]]).mirror, true);
   assert.equal(planeMapOf([[1, 1e-9], [-1e-9, 1]]).degrees, 0, "just below 360 is 0");
   assert.equal(transpositionOf([0, 0.7071, 0, -0.7071]), "(2 4)");
-  assert.equal(transpositionOf([0, 0.7071, 0, 0.7071]), null);
+  assert.equal(transpositionOf([0, 0.7071, 0, 0.7071]), "(2 4)");
+  assert.equal(transpositionOf([0, 0.6, 0, -0.8]), null);
   const swap = { betas: [2, 0], keys: [[0.7071, -0.7071, 0], [0, 0, 0]], matrix: [[0, 1, 0], [1, 0, 0], [0, 0, 1]] };
   assert.equal(geometryOf({ dimension: 3, maps: [swap] }), "transpositions");
   assert.equal(describeMap(swap, "transpositions"), "(1 2)");

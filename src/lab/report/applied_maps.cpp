@@ -51,6 +51,25 @@ theory::Matrix matrix_from(const at::Tensor& square) {
   return matrix;
 }
 
+// Whether each matrix is that of its element's permutation, but for signs.
+bool permute_up_to_sign(const std::vector<AppliedMap>& maps, const FiniteGroup& group) {
+  return std::ranges::all_of(maps, [&](const AppliedMap& map) {
+    if (static_cast<int64_t>(map.matrix.rows()) != group.degree()) return false;
+    for (size_t i = 0; i < map.matrix.rows(); ++i) {
+      const auto image =
+          static_cast<size_t>(group.permutation(map.element)(static_cast<int64_t>(i)));
+      if (std::abs(std::abs(map.matrix(image, i)) - 1) > kEqual) return false;
+    }
+    return true;
+  });
+}
+
+theory::Matrix without_signs(theory::Matrix matrix) {
+  for (size_t i = 0; i < matrix.rows(); ++i)
+    for (size_t j = 0; j < matrix.columns(); ++j) matrix(i, j) = std::abs(matrix(i, j));
+  return matrix;
+}
+
 }  // namespace
 
 AppliedMaps applied_maps(const LanguageModel& model, const theory::Problem& problem,
@@ -98,19 +117,21 @@ AppliedMaps applied_maps(const LanguageModel& model, const theory::Problem& prob
     for (int64_t j = 0; j < keys.size(1); ++j) map.keys.push_back(to_doubles(keys[t][j]));
     result.maps.push_back(std::move(map));
   }
+  result.up_to_sign = permute_up_to_sign(result.maps, group);
   return result;
 }
 
 ProductCheck check_products(const AppliedMaps& maps, const FiniteGroup& group) {
   ProductCheck check;
-  std::map<int32_t, const theory::Matrix*> of;
-  for (const AppliedMap& map : maps.maps) of[map.element] = &map.matrix;
+  std::map<int32_t, theory::Matrix> of;
+  for (const AppliedMap& map : maps.maps)
+    of.try_emplace(map.element, maps.up_to_sign ? without_signs(map.matrix) : map.matrix);
   for (const auto& [a, first] : of)
     for (const auto& [b, second] : of)
       if (const auto product = of.find(group.multiply(a, b)); product != of.end()) {
         ++check.products;
         check.largest =
-            std::max(check.largest, theory::largest_entry(*first * *second - *product->second));
+            std::max(check.largest, theory::largest_entry(first * second - product->second));
       }
   return check;
 }

@@ -27,6 +27,8 @@ struct AppliedMaps {
   bool along_word = false;  // there is a map for each symbol of a word, not of the alphabet
   int64_t heads = 1;        // that do this
   double heads_differ = 0;  // by at most this in an entry of a matrix
+  bool up_to_sign =
+      false;  // the matrices are those of the elements' permutations but for signs (Head::swap)
   std::vector<AppliedMap> maps;
 };
 
@@ -36,7 +38,7 @@ struct AppliedMaps {
 AppliedMaps applied_maps(const LanguageModel& model, const theory::Problem& problem,
                          const FiniteGroup& group, const std::vector<int32_t>& word);
 
-/// How far the maps of the alphabet are from multiplying as the group does.
+/// How far the maps of the alphabet are from multiplying as the group does, leaving out signs if they are `up_to_sign`.
 struct ProductCheck {
   int64_t products = 0;  // pairs whose product has a map, too
   double largest = 0;    // difference of an entry

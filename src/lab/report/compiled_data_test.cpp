@@ -78,15 +78,18 @@ TEST(AppliedMaps, ComeFromTheWeights) {
   EXPECT_GT(check_products(maps, FiniteGroup::parse("A5")).largest, 0.1);
 }
 
-TEST(AppliedMaps, ArePermutationMatricesOfPermutations) {
+TEST(AppliedMaps, ArePermutationMatricesOfPermutationsUpToSign) {
   const FiniteGroup group = FiniteGroup::parse("S5");
   const AppliedMaps maps = compute_maps(group_model("S5"));
   EXPECT_EQ(maps.dimension, 5);
   for (const AppliedMap& map : maps.maps)
     for (size_t i = 0; i < 5; ++i) {
       const size_t image = group.permutation(map.element)(static_cast<int64_t>(i));
-      EXPECT_NEAR(map.matrix(image, i), 1, 1e-5) << map.name;
+      EXPECT_NEAR(std::abs(map.matrix(image, i)), 1, 1e-5) << map.name;
     }
+  EXPECT_TRUE(maps.up_to_sign);
+  EXPECT_LT(check_products(maps, group).largest, 1e-5);
+  EXPECT_FALSE(compute_maps(group_model("S4")).up_to_sign);  // rotations of the cube
 }
 
 TEST(AppliedMaps, KnowRowsThatOnlyBosTouches) {

@@ -89,8 +89,9 @@ std::pair<int64_t, int64_t> moved_by(const Vector& transposition) {
 }
 
 // Permutations: each head follows some of the points, a column each. Column c is the unit vector of the place where point
-// c is now, or its negative (Head::swap), and is read as a number that says which place. All points but the last are
-// followed; rules find their places, and the logit of g counts those where g takes the points.
+// c is now, or its negative (Head::swap), and is read as a number that says which place. All points but the first are
+// followed, the last one first: reports find the number of rows by that one. Rules find the points' places, and the logit of
+// g counts those where g takes them.
 void add_permutation_state(Network& network, Layer& layer, const std::vector<int64_t>& tokens,
                            const Representation& representation, const Features& driver,
                            const std::vector<GroupStep>& steps,
@@ -108,7 +109,7 @@ void add_permutation_state(Network& network, Layer& layer, const std::vector<int
     Head& head = layer.heads.emplace_back(n, Reading::kVector, driver, slots);
     for (const GroupStep& step : steps) {
       for (int64_t j = 0; step.start && j < slots.size; ++j) {
-        head.write(step.feature, j, unit_vector(n, first + j));
+        head.write(step.feature, j, unit_vector(n, n - 1 - (first + j)));
         head.value(step.feature, j, unit_vector(slots.size, j));
       }
       for (size_t j = 0; j < step.mirrors.size(); ++j) {
@@ -129,7 +130,7 @@ void add_permutation_state(Network& network, Layer& layer, const std::vector<int
                                  half / 2,
                                  {{place[p], 1}, {place[p - 1], -1}}});
       for (size_t g = 0; g < tokens.size(); ++g) {
-        const Vector image = representation.matrices[g] * unit_vector(n, first + j);
+        const Vector image = representation.matrices[g] * unit_vector(n, n - 1 - (first + j));
         logits[g].emplace_back(place[std::ranges::find(image, 1.0) - image.begin()], 1);
       }
     }
