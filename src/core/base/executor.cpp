@@ -30,6 +30,15 @@ void pause_briefly() {
 }  // namespace
 
 struct ThreadPool::Shared {
+  static constexpr size_t kLine = 64;
+  // Tasks [next, end).
+  struct alignas(kLine) Range {
+    std::atomic<size_t> next = 0;
+    size_t end = 0;
+  };
+
+  explicit Shared(int num_threads) : ranges(static_cast<size_t>(num_threads)) {}
+
   std::mutex mutex;
   std::condition_variable batch_opened, workers_left;
   // One batch of tasks at a time. `batch`, `working`, `error` and `stopping` are guarded by `mutex`.
@@ -37,26 +46,40 @@ struct ThreadPool::Shared {
   int working = 0;               // threads, beside the caller, that take tasks of the batch
   std::exception_ptr error;
   bool stopping = false;
-  size_t num_tasks = 0;           // changes only when no thread is working
-  std::atomic<size_t> next = 0;   // task to take
-  std::atomic<int> openings = 0;  // of batches so far, and of the end: what waiting threads watch
-  std::atomic<int> left = 0;      // how often `working` fell to 0: what the caller watches
+  std::vector<Range>
+      ranges;  // one per thread, the caller's first; begin anew only when no thread is working
+  alignas(kLine) std::atomic<int> openings =
+      0;  // of batches so far, and of the end: what waiting threads watch
+  alignas(kLine) std::atomic<int> left =
+      0;  // how often `working` fell to 0: what the caller watches
   int spins = 0;
   std::vector<std::thread> threads;
 
-  // Takes tasks until none is left.
-  void drain(TaskRef task) {
-    for (size_t i = next.fetch_add(1); i < num_tasks; i = next.fetch_add(1)) {
-      try {
-        task(i);
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
+  // Every thread has its share of the tasks, in their order.
+  void share_out(size_t num_tasks) {
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      ranges[i].next.store(num_tasks * i / ranges.size(), std::memory_order_relaxed);
+      ranges[i].end = num_tasks * (i + 1) / ranges.size();
+    }
+  }
+
+  // Takes tasks until none is left: of the thread's own share first, then of the others'.
+  void drain(size_t thread, TaskRef task) {
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      Range& range = ranges[(thread + i) % ranges.size()];
+      if (range.next.load(std::memory_order_relaxed) >= range.end) continue;
+      for (size_t n = range.next.fetch_add(1); n < range.end; n = range.next.fetch_add(1)) {
+        try {
+          task(n);
+        } catch (...) {
+          std::lock_guard lock(mutex);
+          if (!error) error = std::current_exception();
+        }
       }
     }
   }
 
-  void worker() {
+  void worker(size_t thread) {
     int seen = 0;
     while (true) {
       for (int i = 0; i < spins && openings.load(std::memory_order_relaxed) == seen; ++i)
@@ -69,7 +92,7 @@ struct ThreadPool::Shared {
       const TaskRef task = *batch;
       ++working;
       lock.unlock();
-      drain(task);
+      drain(thread, task);
       lock.lock();
       if (--working > 0) continue;
       ++left;
@@ -85,12 +108,14 @@ struct ThreadPool::Shared {
   }
 };
 
-ThreadPool::ThreadPool(int num_threads) : shared_(std::make_unique<Shared>()) {
+ThreadPool::ThreadPool(int num_threads) {
   if (num_threads < 1) throw std::invalid_argument("ThreadPool: num_threads must be at least 1");
+  shared_ = std::make_unique<Shared>(num_threads);
   // With more threads than cores, one that spins keeps another from working.
   if (num_threads <= static_cast<int>(std::thread::hardware_concurrency())) shared_->spins = kSpins;
   for (int i = 1; i < num_threads; ++i)
-    shared_->threads.emplace_back([shared = shared_.get()] { shared->worker(); });
+    shared_->threads.emplace_back(
+        [shared = shared_.get(), i] { shared->worker(static_cast<size_t>(i)); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -109,14 +134,13 @@ void ThreadPool::run(size_t num_tasks, TaskRef task) {
   if (num_tasks == 0) return;
   {
     std::lock_guard lock(shared.mutex);
-    shared.num_tasks = num_tasks;
-    shared.next = 0;
+    shared.share_out(num_tasks);
     if (num_tasks > 1) {
       shared.batch = task;
       shared.open(num_tasks - 1);
     }
   }
-  shared.drain(task);
+  shared.drain(0, task);
   std::unique_lock lock(shared.mutex);
   shared.batch.reset();
   if (shared.working > 0) {
