@@ -24,8 +24,7 @@ struct Block {
   size_t begin = 0, end = 0;
 };
 
-// Cuts the rows of each matrix into blocks; calls run(block, next) for each. `next` is the one that the same thread will
-// probably work on next; its output is null if there is none.
+// Cuts the rows of each matrix into blocks and calls run(block) for each.
 template <class RowsPerTask, class Run>
 void for_blocks(std::span<const LinearOutput> outputs, const RowsPerTask& rows_per_task,
                 Executor& executor, const Run& run) {
@@ -35,15 +34,58 @@ void for_blocks(std::span<const LinearOutput> outputs, const RowsPerTask& rows_p
   };
   size_t tasks = 0;
   for (const LinearOutput& output : outputs) tasks += blocks(output);
-  const auto block = [&](size_t task) -> Block {
-    if (task >= tasks) return {};
+  executor.run(tasks, [&](size_t task) {
     const LinearOutput* output = outputs.data();
     for (size_t count; task >= (count = blocks(*output)); ++output) task -= count;
     const size_t rows = rows_per_task(output->weight);
-    return {output, task * rows, std::min(output->weight.rows, (task + 1) * rows)};
-  };
-  const auto threads = static_cast<size_t>(executor.num_threads());
-  executor.run(tasks, [&](size_t task) { run(block(task), block(task + threads)); });
+    run(Block{output, task * rows, std::min(output->weight.rows, (task + 1) * rows)});
+  });
+}
+
+// The rows of all matrices, one matrix after another, in units of kTaskUnit rows.
+class Units {
+ public:
+  explicit Units(std::span<const LinearOutput> outputs) : outputs_(outputs) {}
+  size_t count() const {
+    size_t count = 0;
+    for (const LinearOutput& output : outputs_) count += units(output);
+    return count;
+  }
+  // Of units [begin, end), those of the first matrix among them; `begin` moves behind these.
+  Block take(size_t& begin, size_t end) const {
+    size_t unit = begin;
+    for (const LinearOutput& output : outputs_) {
+      const size_t count = units(output);
+      if (unit >= count) {
+        unit -= count;
+        continue;
+      }
+      const size_t taken = std::min(count - unit, end - begin);
+      begin += taken;
+      return {&output, unit * kTaskUnit, std::min(output.weight.rows, (unit + taken) * kTaskUnit)};
+    }
+    return {};
+  }
+
+ private:
+  static size_t units(const LinearOutput& output) {
+    return (output.weight.rows + kTaskUnit - 1) / kTaskUnit;
+  }
+  std::span<const LinearOutput> outputs_;
+};
+
+// Where tasks end: equally many for each thread, whose share is `count` / `threads` units. The last ones of a share are small, so that
+// a thread that is done early can take some from one that is late.
+void cut_units(size_t count, size_t threads, std::vector<size_t>& cuts) {
+  const size_t most = (count + threads - 1) / threads;
+  cuts.assign(1, 0);
+  for (size_t thread = 0; thread < threads; ++thread) {
+    const size_t first = count * thread / threads, end = count * (thread + 1) / threads;
+    for (size_t cut = 0; cut < most;) {
+      cut += std::clamp<size_t>((most - cut) / 2, 1, kPanelBlock / kTaskUnit);
+      cuts.push_back(std::min(end, first + cut));
+    }
+  }
 }
 
 bool is_int4(const LinearOutput& output) { return output.weight.format == WeightFormat::kInt4; }
@@ -75,7 +117,7 @@ void linear_small_batch(const float* x, size_t M, size_t I, std::span<const Line
                     kTaskBytes / std::max<size_t>(1, w.row_bytes()) / kTaskUnit * kTaskUnit);
   };
   for_blocks(outputs, rows_per_task, executor,
-             [&](const Block& block, const Block&) {
+             [&](const Block& block) {
                if (is_quantised(*block.output))
                  dot_quantised(rounded, M, *block.output, block.begin, block.end);
                else
@@ -107,20 +149,26 @@ void linear_large_batch(const float* x, size_t M, size_t I, std::span<const Line
     panels = pack_panels(x, M, I, false, scratch, executor);
   if (std::ranges::any_of(outputs, is_quantised))
     rounded_panels = pack_panels(x, M, I, true, scratch, executor);
-  size_t rows = 0;
-  for (const LinearOutput& output : outputs) rows += output.weight.rows;
-  const size_t shares = 4 * static_cast<size_t>(executor.num_threads());
-  const size_t share = std::max<size_t>(1, (rows + shares - 1) / shares);
-  const size_t per_task = round_up_to(share, share > kPanelBlock ? kPanelBlock : kTaskUnit);
-  for_blocks(
-      outputs, [&](const WeightMatrix&) { return per_task; }, executor,
-      [&](const Block& block, const Block& next) {
-        static thread_local AlignedBuffer memory;
-        const WeightMatrix none;
-        panel_product(is_quantised(*block.output) ? rounded_panels : panels, M, *block.output,
-                      block.begin, block.end, next.output ? next.output->weight : none, next.begin,
-                      memory.floats(panel_product_memory(M)));
-      });
+  const Units units(outputs);
+  std::vector<size_t>& cuts = scratch.cuts;
+  cut_units(units.count(), static_cast<size_t>(executor.num_threads()), cuts);
+  executor.run(cuts.size() - 1, [&](size_t task) {
+    static thread_local AlignedBuffer memory;
+    ComingMemory coming;
+    // What the same thread will probably work on next.
+    const size_t following = std::min(task + 2, cuts.size() - 1);
+    for (size_t unit = cuts[task + 1], end = cuts[following]; unit < end;) {
+      const Block block = units.take(unit, end);
+      const WeightMatrix& w = block.output->weight;
+      coming.add(static_cast<const char*>(w.data) + block.begin * w.row_bytes(),
+                 (block.end - block.begin) * w.row_bytes());
+    }
+    for (size_t unit = cuts[task]; unit < cuts[task + 1];) {
+      const Block block = units.take(unit, cuts[task + 1]);
+      panel_product(is_quantised(*block.output) ? rounded_panels : panels, M, *block.output,
+                    block.begin, block.end, coming, memory.floats(panel_product_memory(M)));
+    }
+  });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "base/executor.h"
 #include "kernels/aligned_buffer.h"
@@ -20,6 +21,7 @@ struct LinearOutput {
 /// Memory that products use and keep for the next one. One per thread that calls linear().
 struct LinearScratch {
   AlignedBuffer panels, rounded_panels, rounded;
+  std::vector<size_t> cuts;
 };
 
 /// y[m,o] = sum_i x[m,i] weight[o,i] for every output, x [M,I], summed in float32. Beside int8 and int4 weights x is

@@ -1,5 +1,6 @@
 // The SIMD entry points behind linear(): one task's share of a product, dispatched to the best target of the machine.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -41,9 +42,38 @@ inline constexpr size_t kPanelDepth = 256;
 inline constexpr size_t kPanelBlock = 96;
 /// Floats of `memory` that panel_product needs.
 size_t panel_product_memory(size_t M);
-/// Rows [begin, end) of the weight with all of x, in panels. The rows of `next` from `next_row` on, none if it is
-/// empty, are on their way into the cache at the end.
+/// Memory that is needed next, on its way into the second-level cache: a line with each step of a product. Rows of
+/// weights are too short for the processor to see the next ones coming, and states come after something else entirely.
+class ComingMemory {
+ public:
+  static constexpr size_t kLine = 64;
+  /// What does not fit into the list is not fetched.
+  void add(const void* data, size_t bytes) {
+    if (bytes > 0 && count_ < kMostRanges) ranges_[count_++] = {static_cast<const char*>(data), (bytes + kLine - 1) / kLine};
+  }
+  /// Consecutive lines, 0 when all are fetched.
+  size_t lines() const { return current_ < count_ ? ranges_[current_].lines : 0; }
+  const char* next() const { return current_ < count_ ? ranges_[current_].next : nullptr; }
+  void advance(size_t lines) {
+    if (lines == 0) return;
+    Range& range = ranges_[current_];
+    range.next += lines * kLine;
+    range.lines -= lines;
+    current_ += range.lines == 0;
+  }
+
+ private:
+  static constexpr size_t kMostRanges = 12;
+  struct Range {
+    const char* next;
+    size_t lines;
+  };
+  std::array<Range, kMostRanges> ranges_;
+  size_t count_ = 0, current_ = 0;
+};
+
+/// Rows [begin, end) of the weight with all of x, in panels.
 void panel_product(const float* panels, size_t M, const LinearOutput& output, size_t begin,
-                   size_t end, const WeightMatrix& next, size_t next_row, float* memory);
+                   size_t end, ComingMemory& coming, float* memory);
 
 }  // namespace dp

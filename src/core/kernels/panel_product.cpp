@@ -103,33 +103,6 @@ void widen_row_target(const WeightMatrix& w, size_t row, float* out) {
     widen_block(w, row, row + 1, i, std::min(kPanelDepth, w.columns - i), out + i);
 }
 
-/// A block of weights that is needed next, on its way into the second-level cache: a line with each step of a tile.
-/// Its pieces of rows are too short, and too far apart, for the processor to see them coming.
-class ComingWeights {
- public:
-  /// `count` rows of `w` from `row` on, of each the inputs i .. i + kPanelDepth - 1.
-  ComingWeights(const WeightMatrix& w, size_t row, size_t count, size_t i)
-      : stride_(w.row_bytes()) {
-    if (row >= w.rows || i >= w.columns) return;
-    const size_t begin = i * stride_ / w.columns, rows = std::min(count, w.rows - row);
-    length_ = std::min(stride_ - begin, kPanelDepth * stride_ / w.columns);
-    next_ = static_cast<const char*>(w.data) + row * stride_ + begin;
-    end_ = next_ + rows * stride_;
-  }
-  HWY_INLINE void fetch_line() {
-    if (next_ >= end_) return;
-    __builtin_prefetch(next_ + done_, 0, 2);
-    done_ += 64;
-    if (done_ < length_) return;
-    done_ = 0;
-    next_ += stride_;
-  }
-
- private:
-  const char *next_ = nullptr, *end_ = nullptr;
-  size_t stride_, length_ = 0, done_ = 0;
-};
-
 /// Rows of float32 weights, `stride` floats apart.
 struct WeightRows {
   const float* data;
@@ -140,37 +113,43 @@ struct WeightRows {
 // panel.
 template <size_t kR, size_t kV>
 HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT panel, WeightRows rows, size_t depth,
-                                bool first, float* HWY_RESTRICT sums,
-                                ComingWeights& coming_weights) {
+                                bool first, float* HWY_RESTRICT sums, ComingMemory& coming) {
   const float* HWY_RESTRICT weights = rows.data;
   const size_t stride = rows.stride;
   const WeightLanes d;
-  ComingWeights coming = coming_weights;
   const size_t lanes = hn::Lanes(d);
   WeightVec sum[kR][kV];
   DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r)
       DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v) sum[r][v] =
           first ? hn::Zero(d) : hn::LoadU(d, sums + r * kPanelRows + v * lanes);
-  for (size_t i = 0; i < depth; ++i, panel += kPanelRows, ++weights) {
-    coming.fetch_line();
+  const auto step = [&](size_t i) HWY_ATTR {
     WeightVec x[kV];
-    DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v) x[v] = hn::LoadU(d, panel + v * lanes);
+    DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v) x[v] =
+        hn::LoadU(d, panel + i * kPanelRows + v * lanes);
     DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r) {
-      const WeightVec weight = hn::Set(d, weights[r * stride]);
+      const WeightVec weight = hn::Set(d, weights[r * stride + i]);
       DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v) sum[r][v] =
           hn::MulAdd(weight, x[v], sum[r][v]);
     }
+  };
+  const size_t lines = std::min(depth, coming.lines());
+  const char* line = coming.next();
+  coming.advance(lines);
+  size_t i = 0;
+  for (; i < lines; ++i, line += ComingMemory::kLine) {
+    __builtin_prefetch(line, 0, 2);
+    step(i);
   }
+  for (; i < depth; ++i) step(i);
   DP_UNROLL_WEIGHTS for (size_t r = 0; r < kR; ++r)
       DP_UNROLL_WEIGHTS for (size_t v = 0; v < kV; ++v)
           hn::StoreU(sum[r][v], d, sums + r * kPanelRows + v * lanes);
-  coming_weights = coming;
 }
 
 // A panel with a block of `count` rows of weights.
 template <size_t kV>
 void multiply_panel(const float* panel, WeightRows weights, size_t count, size_t depth, bool first,
-                    float* sums, ComingWeights& coming) {
+                    float* sums, ComingMemory& coming) {
   const auto multiply = [&](auto tile, size_t rows, size_t& o) {
     for (; o + rows <= count; o += rows)
       tile(panel, WeightRows{weights.data + o * weights.stride, weights.stride}, depth, first,
@@ -206,9 +185,8 @@ void put_sums(const float* sums, size_t count, size_t rows, const LinearOutput& 
   }
 }
 
-// `next`: the block after this one.
 void multiply_block(const float* panels, size_t M, const LinearOutput& out, size_t begin,
-                    size_t end, const ComingWeights& next, float* memory) {
+                    size_t end, ComingMemory& coming, float* memory) {
   const WeightMatrix& w = out.weight;
   const size_t I = w.columns, count = end - begin, num_panels = (M + kPanelRows - 1) / kPanelRows;
   const bool in_place = w.format == WeightFormat::kFloat32 && num_panels <= kPanelsInPlace;
@@ -221,8 +199,6 @@ void multiply_block(const float* panels, size_t M, const LinearOutput& out, size
       weights = {static_cast<const float*>(w.data) + begin * I + i, I};
     else
       widen_block(w, begin, end, i, depth, widened);
-    ComingWeights coming =
-        i + kPanelDepth < I ? ComingWeights(w, begin, count, i + kPanelDepth) : next;
     for (size_t p = 0; p < num_panels; ++p) {
       const float* panel = panels + (p * I + i) * kPanelRows;
       float* panel_sums = sums + p * count * kPanelRows;
@@ -237,15 +213,9 @@ void multiply_block(const float* panels, size_t M, const LinearOutput& out, size
 }
 
 void panel_product_target(const float* panels, size_t M, const LinearOutput& out, size_t begin,
-                          size_t end, const WeightMatrix& next, size_t next_row, float* memory) {
-  while (begin < end) {
-    const size_t block_end = std::min(end, begin + kPanelBlock);
-    const ComingWeights coming = block_end < end
-                                     ? ComingWeights(out.weight, block_end, kPanelBlock, 0)
-                                     : ComingWeights(next, next_row, kPanelBlock, 0);
-    multiply_block(panels, M, out, begin, block_end, coming, memory);
-    begin = block_end;
-  }
+                          size_t end, ComingMemory& coming, float* memory) {
+  for (; begin < end; begin += kPanelBlock)
+    multiply_block(panels, M, out, begin, std::min(end, begin + kPanelBlock), coming, memory);
 }
 
 size_t panel_width_target() { return kPanelRows; }
@@ -273,9 +243,8 @@ size_t panel_product_memory(size_t M) {
 }
 
 void panel_product(const float* panels, size_t M, const LinearOutput& output, size_t begin,
-                   size_t end, const WeightMatrix& next, size_t next_row, float* memory) {
-  HWY_DYNAMIC_DISPATCH(panel_product_target)
-  (panels, M, output, begin, end, next, next_row, memory);
+                   size_t end, ComingMemory& coming, float* memory) {
+  HWY_DYNAMIC_DISPATCH(panel_product_target)(panels, M, output, begin, end, coming, memory);
 }
 
 void widen_row(const WeightMatrix& weight, size_t row, float* out) {
