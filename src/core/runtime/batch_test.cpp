@@ -84,6 +84,29 @@ TEST(Batch, RowsThatJoinAndLeaveEqualSessions) {
   }
 }
 
+// Many rows take their steps each by itself, few share out each part of a step.
+TEST(Batch, BitsDoNotDependOnThreads) {
+  for (const ModelConfig& config : some_configs()) {
+    SCOPED_TRACE(describe(config));
+    const auto model = random_model(config);
+    std::vector<float> want;
+    for (const int threads : {1, 2, 3, 4}) {  // 10 rows are many for two threads
+      ThreadPool pool(threads);
+      Runner runner(model, pool);
+      Batch batch(runner);
+      const std::vector<int64_t> tokens = some_tokens(config, 10, 1);
+      for (size_t row = 0; row < tokens.size(); ++row) batch.join(model->new_state());
+      std::vector<float> got;
+      for (int step = 0; step < 3; ++step) {
+        const std::span<const float> logits = batch.step(tokens);
+        got.insert(got.end(), logits.begin(), logits.end());
+      }
+      if (threads == 1) want = got;
+      EXPECT_EQ(got, want) << threads;
+    }
+  }
+}
+
 TEST(Batch, AStateCopiedOutGoesOnAlone) {
   SerialExecutor serial;
   Runner runner(random_model(some_configs()[7]), serial);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 #include "kernels/delta_product.h"
 #include "kernels/rms_norm.h"
@@ -21,10 +20,15 @@ float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
 }  // namespace
 
-/// What the recurrence reads and writes, one row per token.
+/// What lies between the projections of the tokens and that of the heads, one row per token.
 struct DeltaProductMixer::Arrays {
-  const float *q, *k, *v, *beta, *log_gate;  // log_gate may be null
-  float* o;
+  float *q_input = nullptr, *k_input = nullptr, *v_input = nullptr;
+  float *beta = nullptr, *log_gate = nullptr,
+        *output_gate = nullptr;  // gates only if there are any
+  float *q = nullptr, *k = nullptr, *v = nullptr;
+  float *q_heads = nullptr,
+        *k_heads = nullptr;  // if a query and key head serves several value heads
+  float *o = nullptr, *normed = nullptr;
 
   /// Of the rows from `row` on; the state is that of one sequence.
   DeltaProductInputs inputs(const DeltaProductMixer& layer, const SequenceRows& rows,
@@ -35,8 +39,8 @@ struct DeltaProductMixer::Arrays {
     in.offsets = offsets;
     in.N = N, in.H = H, in.K = K, in.V = V;
     in.scale = layer.query_scale_;
-    in.q = q + rows.first * H * K;
-    in.k = k + rows.first * N * H * K;
+    in.q = (q_heads != nullptr ? q_heads : q) + rows.first * H * K;
+    in.k = (k_heads != nullptr ? k_heads : k) + rows.first * N * H * K;
     in.v = v + rows.first * N * H * V;
     in.beta = beta + rows.first * N * H;
     in.log_gate = log_gate == nullptr ? nullptr : log_gate + rows.first * H;
@@ -112,40 +116,64 @@ void DeltaProductMixer::forward(const float* x, std::span<const SequenceRows> se
                                 float* residual, Workspace& work) const {
   const size_t M = sequences.back().first + sequences.back().count;
   const bool gated = !decay_rate_.empty(), has_output_gate = g_proj_.rows > 0;
-  float* q_input = work.floats(work.kQueryInput, M * q_.channels);
-  float* k_input = work.floats(work.kKeyInput, M * k_.channels);
-  float* v_input = work.floats(work.kValueInput, M * v_.channels);
-  float* beta = work.floats(work.kBeta, M * N_ * Hv_);
-  float* log_gate = gated ? work.floats(work.kLogGate, M * Hv_) : nullptr;
-  float* output_gate = has_output_gate ? work.floats(work.kOutputGate, M * Hv_ * V_) : nullptr;
+  Arrays arrays;
+  arrays.q_input = work.floats(work.kQueryInput, M * q_.channels);
+  arrays.k_input = work.floats(work.kKeyInput, M * k_.channels);
+  arrays.v_input = work.floats(work.kValueInput, M * v_.channels);
+  arrays.beta = work.floats(work.kBeta, M * N_ * Hv_);
+  if (gated) arrays.log_gate = work.floats(work.kLogGate, M * Hv_);
+  if (has_output_gate) arrays.output_gate = work.floats(work.kOutputGate, M * Hv_ * V_);
   work.multiply(x, M,
-                {{&q_.projection, q_input},
-                 {&k_.projection, k_input},
-                 {&v_.projection, v_input},
-                 {&b_proj_, beta},
-                 {&a_proj_, log_gate},
-                 {&g_proj_, output_gate}});
-  activate_gates(M, beta, log_gate);
-
-  float* q = work.floats(work.kQuery, M * q_.channels);
-  float* k = work.floats(work.kKey, M * k_.channels);
-  float* v = work.floats(work.kValue, M * v_.channels);
-  convolve(q_, sequences, M, q_input, q, work);
-  convolve(k_, sequences, M, k_input, k, work);
-  convolve(v_, sequences, M, v_input, v, work);
-  if (Hv_ != H_) {  // a query and key head serves several value heads
-    float* q_heads = work.floats(work.kQueryHeads, M * Hv_ * K_);
-    float* k_heads = work.floats(work.kKeyHeads, M * N_ * Hv_ * K_);
-    repeat_heads(M, std::exchange(q, q_heads), q_heads);
-    repeat_heads(M * N_, std::exchange(k, k_heads), k_heads);
+                {{&q_.projection, arrays.q_input},
+                 {&k_.projection, arrays.k_input},
+                 {&v_.projection, arrays.v_input},
+                 {&b_proj_, arrays.beta},
+                 {&a_proj_, arrays.log_gate},
+                 {&g_proj_, arrays.output_gate}});
+  arrays.q = work.floats(work.kQuery, M * q_.channels);
+  arrays.k = work.floats(work.kKey, M * k_.channels);
+  arrays.v = work.floats(work.kValue, M * v_.channels);
+  if (Hv_ != H_) {
+    arrays.q_heads = work.floats(work.kQueryHeads, M * Hv_ * K_);
+    arrays.k_heads = work.floats(work.kKeyHeads, M * N_ * Hv_ * K_);
   }
+  arrays.o = work.floats(work.kHeads, M * Hv_ * V_);
+  arrays.normed = work.floats(work.kHeadsNormed, M * Hv_ * V_);
 
-  float* o = work.floats(work.kHeads, M * Hv_ * V_);
-  advance(sequences, {q, k, v, beta, log_gate, o}, work);
-  float* normed = work.floats(work.kHeadsNormed, M * Hv_ * V_);
-  rms_norm_forward({M * Hv_, V_, eps_, o, o_norm_.data(), output_gate}, normed,
-                   work.executor_for(M * Hv_ * V_));
-  work.multiply(normed, M, {{&o_proj_, residual, true}});
+  // Of many sequences each takes its step by itself, in the caches of one core.
+  constexpr size_t kSequencesPerThread = 4;
+  Executor& executor = work.executor();
+  if (sequences.size() == M &&
+      M >= kSequencesPerThread * static_cast<size_t>(executor.num_threads()))
+    work.executor_for(M * Hv_ * K_ * V_).run(M, [&](size_t m) {
+      SerialExecutor serial;
+      advance(sequences.subspan(m, 1), arrays, serial);
+    });
+  else
+    advance(sequences, arrays, executor);
+  work.multiply(arrays.normed, M, {{&o_proj_, residual, true}});
+}
+
+// From the projections of some sequences' tokens to their normalised heads.
+void DeltaProductMixer::advance(std::span<const SequenceRows> sequences, const Arrays& arrays,
+                                Executor& executor) const {
+  const size_t first = sequences.front().first;
+  const size_t M = sequences.back().first + sequences.back().count - first;
+  const Arrays& a = arrays;
+  activate_gates(M, a.beta + first * N_ * Hv_,
+                 a.log_gate == nullptr ? nullptr : a.log_gate + first * Hv_);
+  convolve(q_, sequences, a.q_input, a.q, executor);
+  convolve(k_, sequences, a.k_input, a.k, executor);
+  convolve(v_, sequences, a.v_input, a.v, executor);
+  if (a.q_heads != nullptr) {
+    repeat_heads(M, a.q + first * q_.channels, a.q_heads + first * Hv_ * K_);
+    repeat_heads(M * N_, a.k + first * k_.channels, a.k_heads + first * N_ * Hv_ * K_);
+  }
+  recur(sequences, arrays, executor);
+  const size_t heads = first * Hv_ * V_;
+  rms_norm_forward({M * Hv_, V_, eps_, a.o + heads, o_norm_.data(),
+                    a.output_gate == nullptr ? nullptr : a.output_gate + heads},
+                   a.normed + heads, executor_for(M * Hv_ * V_, executor));
 }
 
 // beta = sigmoid, times 2 for eigenvalues down to -1; log_gate = -exp(A_log) softplus(a + dt_bias).
@@ -165,14 +193,17 @@ ShortConvStep DeltaProductMixer::step_of(const Stream& stream) const {
           stream.bias.empty() ? nullptr : stream.bias.data()};
 }
 
-// x, y [M,channels]
+// x, y [rows,channels], of all sequences
 void DeltaProductMixer::convolve(const Stream& stream, std::span<const SequenceRows> sequences,
-                                 size_t M, const float* x, float* y, Workspace& work) const {
+                                 const float* x, float* y, Executor& executor) const {
   const size_t C = stream.channels;
   const ShortConvStep step = step_of(stream);
   if (W_ == 0) {  // rows do not know of each other
-    work.executor_for(M * C).run(
-        M, [&](size_t m) { short_conv_step(step, x + m * C, nullptr, y + m * C); });
+    const size_t first = sequences.front().first;
+    const size_t M = sequences.back().first + sequences.back().count - first;
+    executor_for(M * C, executor).run(M, [&](size_t m) {
+      short_conv_step(step, x + (first + m) * C, nullptr, y + (first + m) * C);
+    });
     return;
   }
   const auto take_step = [&](size_t i) {
@@ -180,10 +211,10 @@ void DeltaProductMixer::convolve(const Stream& stream, std::span<const SequenceR
     if (rows.count == 1)
       short_conv_step(step, x + rows.first * C, rows.state + stream.history, y + rows.first * C);
   };
-  work.executor_for(sequences.size() * C * W_).run(sequences.size(), take_step);
+  executor_for(sequences.size() * C * W_, executor).run(sequences.size(), take_step);
   for (const SequenceRows& rows : sequences)
     if (rows.count > 1)
-      convolve_block(stream, rows, x + rows.first * C, y + rows.first * C, work.executor());
+      convolve_block(stream, rows, x + rows.first * C, y + rows.first * C, executor);
 }
 
 // Several tokens of one sequence; x, y [count,channels].
@@ -213,8 +244,8 @@ void DeltaProductMixer::repeat_heads(size_t rows, const float* in, float* out) c
     for (size_t i = 0; i < times; ++i, out += K_) std::copy_n(in, K_, out);
 }
 
-void DeltaProductMixer::advance(std::span<const SequenceRows> sequences, const Arrays& arrays,
-                                Workspace& work) const {
+void DeltaProductMixer::recur(std::span<const SequenceRows> sequences, const Arrays& arrays,
+                              Executor& executor) const {
   // One task for some heads of each sequence of one token.
   const size_t head_bytes = K_ * V_ * sizeof(float);
   const size_t heads = std::clamp<size_t>(kStepBytes / head_bytes, 1, Hv_);
@@ -222,15 +253,15 @@ void DeltaProductMixer::advance(std::span<const SequenceRows> sequences, const A
   const auto take_step = [&](size_t i) {
     const SequenceRows& rows = sequences[i / tasks];
     const size_t begin = i % tasks * heads;
-    if (rows.count == 1) advance_one(rows, arrays, begin, std::min(Hv_, begin + heads));
+    if (rows.count == 1) recur_one(rows, arrays, begin, std::min(Hv_, begin + heads));
   };
-  work.executor_for(sequences.size() * Hv_ * K_ * V_).run(sequences.size() * tasks, take_step);
+  executor_for(sequences.size() * Hv_ * K_ * V_, executor).run(sequences.size() * tasks, take_step);
   for (const SequenceRows& rows : sequences)
-    if (rows.count > 1) advance_block(rows, arrays, work.executor());
+    if (rows.count > 1) recur_block(rows, arrays, executor);
 }
 
-void DeltaProductMixer::advance_one(const SequenceRows& rows, const Arrays& arrays,
-                                    size_t head_begin, size_t head_end) const {
+void DeltaProductMixer::recur_one(const SequenceRows& rows, const Arrays& arrays, size_t head_begin,
+                                  size_t head_end) const {
   const int64_t offsets[] = {0, 1};
   const DeltaProductInputs in = arrays.inputs(*this, rows, offsets);
   const size_t panels = (V_ + kPanel - 1) / kPanel;
@@ -238,8 +269,8 @@ void DeltaProductMixer::advance_one(const SequenceRows& rows, const Arrays& arra
                rows.state);
 }
 
-void DeltaProductMixer::advance_block(const SequenceRows& rows, const Arrays& arrays,
-                                      Executor& executor) const {
+void DeltaProductMixer::recur_block(const SequenceRows& rows, const Arrays& arrays,
+                                    Executor& executor) const {
   const int64_t offsets[] = {0, static_cast<int64_t>(rows.count)};
   delta_product_forward(arrays.inputs(*this, rows, offsets), arrays.o + rows.first * Hv_ * V_,
                         rows.state, nullptr, executor);

@@ -36,17 +36,19 @@ class DeltaProductMixer final : public TokenMixer {
 
   void lay_out_state();
   ShortConvStep step_of(const Stream& stream) const;
-  void convolve(const Stream& stream, std::span<const SequenceRows> sequences, size_t M,
-                const float* x, float* y, Workspace& workspace) const;
+  void advance(std::span<const SequenceRows> sequences, const Arrays& arrays,
+               Executor& executor) const;
+  void activate_gates(size_t M, float* beta, float* log_gate) const;
+  void convolve(const Stream& stream, std::span<const SequenceRows> sequences, const float* x,
+                float* y, Executor& executor) const;
   void convolve_block(const Stream& stream, const SequenceRows& rows, const float* x, float* y,
                       Executor& executor) const;
-  void activate_gates(size_t M, float* beta, float* log_gate) const;
   void repeat_heads(size_t rows, const float* in, float* out) const;
-  void advance(std::span<const SequenceRows> sequences, const Arrays& arrays,
-               Workspace& workspace) const;
-  void advance_block(const SequenceRows& rows, const Arrays& arrays, Executor& executor) const;
-  void advance_one(const SequenceRows& rows, const Arrays& arrays, size_t head_begin,
-                   size_t head_end) const;
+  void recur(std::span<const SequenceRows> sequences, const Arrays& arrays,
+             Executor& executor) const;
+  void recur_one(const SequenceRows& rows, const Arrays& arrays, size_t head_begin,
+                 size_t head_end) const;
+  void recur_block(const SequenceRows& rows, const Arrays& arrays, Executor& executor) const;
 
   size_t N_, H_, Hv_, K_, V_, W_;
   double eps_;

@@ -11,16 +11,21 @@
 
 namespace dp::runtime {
 
+/// For tasks that take less time than waking a thread: the calling one.
+inline Executor& executor_for(size_t operations, Executor& executor) {
+  constexpr size_t kSerial = 1 << 16;
+  static SerialExecutor serial;
+  return operations < kSerial ? serial : executor;
+}
+
 /// One per thread of control; layers use it one after another.
 class Workspace {
  public:
   explicit Workspace(Executor& executor) : executor_(&executor) {}
 
   Executor& executor() const { return *executor_; }
-  /// Whose tasks take less time than waking a thread: they run on the calling one.
   Executor& executor_for(size_t operations) {
-    constexpr size_t kSerial = 1 << 16;
-    return operations < kSerial ? serial_ : *executor_;
+    return runtime::executor_for(operations, *executor_);
   }
 
   /// Arrays that no two uses at the same time may share.
@@ -72,7 +77,6 @@ class Workspace {
 
  private:
   Executor* executor_;
-  SerialExecutor serial_;
   std::array<AlignedBuffer, kNumSlots> slots_;
   LinearScratch linear_;
   AlignedBuffer sparse_;
