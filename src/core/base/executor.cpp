@@ -39,19 +39,21 @@ struct ThreadPool::Shared {
 
   explicit Shared(int num_threads) : ranges(static_cast<size_t>(num_threads)) {}
 
-  std::mutex mutex;
+  // One batch of tasks at a time. `batch` and `ranges` change only when it is closed and nobody takes tasks of it.
+  std::optional<TaskRef> batch;
+  std::vector<Range> ranges;  // one per thread, the caller's first
+  // Waiting threads watch this: the number of batches so far, and of the end.
+  alignas(kLine) std::atomic<int> openings = 0;
+  // Threads, beside the caller, that take tasks; and kOpen, without which those that come late leave again.
+  static constexpr int kOpen = 1 << 30;
+  alignas(kLine) std::atomic<int> working = 0;
+  // Threads pass the two counters without a lock. Who has waited too long sleeps, says so first, and looks at the counter
+  // again; who changes a counter looks for sleepers afterwards. So one of the two sees the other.
+  alignas(kLine) std::atomic<int> sleeping = 0;
+  std::atomic<bool> caller_sleeps = false, stopping = false, failed = false;
+  std::mutex mutex;  // for sleeping, and of `error`
   std::condition_variable batch_opened, workers_left;
-  // One batch of tasks at a time. `batch`, `working`, `error` and `stopping` are guarded by `mutex`.
-  std::optional<TaskRef> batch;  // none: closed to workers that come late
-  int working = 0;               // threads, beside the caller, that take tasks of the batch
   std::exception_ptr error;
-  bool stopping = false;
-  std::vector<Range>
-      ranges;  // one per thread, the caller's first; begin anew only when no thread is working
-  alignas(kLine) std::atomic<int> openings =
-      0;  // of batches so far, and of the end: what waiting threads watch
-  alignas(kLine) std::atomic<int> left =
-      0;  // how often `working` fell to 0: what the caller watches
   int spins = 0;
   std::vector<std::thread> threads;
 
@@ -74,6 +76,7 @@ struct ThreadPool::Shared {
         } catch (...) {
           std::lock_guard lock(mutex);
           if (!error) error = std::current_exception();
+          failed = true;
         }
       }
     }
@@ -84,27 +87,37 @@ struct ThreadPool::Shared {
     while (true) {
       for (int i = 0; i < spins && openings.load(std::memory_order_relaxed) == seen; ++i)
         pause_briefly();
-      std::unique_lock lock(mutex);
-      batch_opened.wait(lock, [&] { return openings.load() != seen; });
+      if (openings.load() == seen) {
+        std::unique_lock lock(mutex);
+        ++sleeping;
+        batch_opened.wait(lock, [&] { return openings.load() != seen; });
+        --sleeping;
+      }
       seen = openings.load();
       if (stopping) return;
-      if (!batch) continue;
-      const TaskRef task = *batch;
-      ++working;
-      lock.unlock();
-      drain(thread, task);
-      lock.lock();
-      if (--working > 0) continue;
-      ++left;
+      if ((working.fetch_add(1) & kOpen) != 0) drain(thread, *batch);
+      if (working.fetch_sub(1) > 1 || !caller_sleeps) continue;
+      const std::lock_guard lock(mutex);
       workers_left.notify_one();
     }
   }
 
-  // As many threads as there is work for: to wake a thousand for two tasks would take longer than the tasks.
-  void open(size_t wanted) {
+  // Wakes as many threads as there is work for: to wake a thousand for two tasks would take longer than the tasks.
+  void announce(size_t wanted) {
     ++openings;
+    if (sleeping.load() == 0) return;
+    const std::lock_guard lock(mutex);
     if (wanted >= threads.size()) return batch_opened.notify_all();
     for (size_t i = 0; i < wanted; ++i) batch_opened.notify_one();
+  }
+
+  void wait_for_workers() {
+    for (int i = 0; i < spins && working.load(std::memory_order_relaxed) != 0; ++i) pause_briefly();
+    if (working.load() == 0) return;
+    std::unique_lock lock(mutex);
+    caller_sleeps = true;
+    workers_left.wait(lock, [&] { return working.load() == 0; });
+    caller_sleeps = false;
   }
 };
 
@@ -119,11 +132,8 @@ ThreadPool::ThreadPool(int num_threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(shared_->mutex);
-    shared_->stopping = true;
-    shared_->open(shared_->threads.size());
-  }
+  shared_->stopping = true;
+  shared_->announce(shared_->threads.size());
   for (std::thread& thread : shared_->threads) thread.join();
 }
 
@@ -132,27 +142,19 @@ int ThreadPool::num_threads() const { return static_cast<int>(shared_->threads.s
 void ThreadPool::run(size_t num_tasks, TaskRef task) {
   Shared& shared = *shared_;
   if (num_tasks == 0) return;
-  {
-    std::lock_guard lock(shared.mutex);
-    shared.share_out(num_tasks);
-    if (num_tasks > 1) {
-      shared.batch = task;
-      shared.open(num_tasks - 1);
-    }
+  shared.share_out(num_tasks);
+  if (num_tasks > 1 && !shared.threads.empty()) {
+    shared.batch = task;
+    shared.working |= Shared::kOpen;
+    shared.announce(num_tasks - 1);
   }
   shared.drain(0, task);
-  std::unique_lock lock(shared.mutex);
-  shared.batch.reset();
-  if (shared.working > 0) {
-    const int left = shared.left.load();
-    lock.unlock();
-    for (int i = 0; i < shared.spins && shared.left.load(std::memory_order_relaxed) == left; ++i)
-      pause_briefly();
-    lock.lock();
-    shared.workers_left.wait(lock, [&] { return shared.working == 0; });
-  }
-  if (std::exception_ptr error = std::exchange(shared.error, nullptr))
-    std::rethrow_exception(error);
+  shared.working &= ~Shared::kOpen;
+  shared.wait_for_workers();
+  if (!shared.failed) return;
+  const std::lock_guard lock(shared.mutex);
+  shared.failed = false;
+  std::rethrow_exception(std::exchange(shared.error, nullptr));
 }
 
 }  // namespace dp
