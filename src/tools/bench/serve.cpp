@@ -39,24 +39,57 @@ std::shared_ptr<const runtime::Model> find_model(const std::string& path) {
                       WeightFormat::kFloat32);
 }
 
-// How many times the tokens of one stream any program could decode that reads the weights as fast as memory for one, and
-// multiplies them as fast as sgemm for many: what this machine allows. 0 without OpenBLAS.
-double most_times(const runtime::Model& model, size_t streams, Executor& executor) {
-  const SgemmFunction sgemm = find_sgemm(executor.num_threads());
-  if (!sgemm) return 0;
+// What a step takes at least, measured on this machine: weights are multiplied as fast as OpenBLAS does it, or read as
+// fast as memory; states are read and written as fast as memory.
+struct StepLimits {
+  double product_seconds = 0;  // of all streams; 0 without OpenBLAS
+  double states_seconds = 0;   // of all streams
+  double one_seconds = 0;      // of one stream: weights are read once
+  double gflop = 0, state_bytes = 0;
+
+  double together() const { return product_seconds + states_seconds; }
+};
+
+StepLimits measure_limits(const runtime::Model& model, size_t streams, Executor& executor) {
+  StepLimits limits;
+  const auto weight_bytes = static_cast<double>(model.bytes_per_token());
+  const auto weights = weight_bytes / sizeof(float);
+  limits.gflop = 2e-9 * weights * static_cast<double>(streams);
+  limits.state_bytes = static_cast<double>(streams) *
+                       static_cast<double>(runtime::model_size(model.config()).state_bytes);
   constexpr size_t kSize = 1024;
+  const SgemmFunction sgemm = find_sgemm(executor.num_threads());
   std::vector<float> x(streams * kSize, 0.5f), w(kSize * kSize, 0.5f), y(streams * kSize);
   const std::vector<uint64_t> memory((size_t{1} << 28) / sizeof(uint64_t), 1);
-  BestTime product;
+  std::vector<float> states(memory.size() * 2, 1.0f);  // as large: neither fits a cache
+  const size_t parts = states.size() * sizeof(float) >> 17;
+  BestTime product, scaled;
   double read = 0;
   for (int round = 0; round < 5; ++round) {
-    product.time([&] { sgemm(x.data(), streams, kSize, w.data(), kSize, y.data()); }, 8);
+    if (sgemm) product.time([&] { sgemm(x.data(), streams, kSize, w.data(), kSize, y.data()); }, 8);
     for (const size_t each : {1, 4}) read = std::max(read, read_memory(memory, each, executor));
+    scaled.time([&] { scale_in_place(states.data(), states.size(), parts, 0.999f, executor); });
   }
-  const auto weights = static_cast<double>(model.bytes_per_token()) / sizeof(float);
-  const double one = static_cast<double>(model.bytes_per_token()) / read;
-  const double all = weights * product.seconds() / (kSize * kSize);
-  return static_cast<double>(streams) * one / all;
+  const double per_byte = scaled.seconds() / static_cast<double>(states.size() * sizeof(float));
+  limits.states_seconds = limits.state_bytes * per_byte;
+  limits.one_seconds = weight_bytes / read + limits.states_seconds / static_cast<double>(streams);
+  if (sgemm) limits.product_seconds = weights * product.seconds() / (kSize * kSize);
+  return limits;
+}
+
+void print_limits(const StepLimits& limits, double streams, double step_seconds,
+                  double one_seconds) {
+  std::printf(
+      "\na step of %.0f streams takes %.2f ms: %.2f GFLOP of products, with sgemm %.2f ms, and "
+      "%.0f MB of states, read and "
+      "written as fast as memory %.2f ms, together %.2f ms\n"
+      "a step of one stream takes %.2f ms: its weights and state as fast as memory %.2f ms\n"
+      "many streams at these limits against one as measured: %.1f times; against one at its limit: "
+      "%.1f times\n",
+      streams, 1e3 * step_seconds, limits.gflop, 1e3 * limits.product_seconds,
+      1e-6 * limits.state_bytes, 1e3 * limits.states_seconds, 1e3 * limits.together(),
+      1e3 * one_seconds, 1e3 * limits.one_seconds, streams * one_seconds / limits.together(),
+      streams * limits.one_seconds / limits.together());
 }
 
 /// Waits for every copy of every request.
@@ -147,12 +180,19 @@ int bench_serve(const BenchServeOptions& options) {
         {{"streams", streams[i]}, {"tokens_per_second", best[i]}, {"times_one_stream", times}});
   }
   ThreadPool pool(threads);
-  const double limit = most_times(*model, static_cast<size_t>(most), pool);
-  if (limit > 0)
-    std::printf("\n%ld streams with products as fast as sgemm, one stream as fast as memory: %.1f times\n", most, limit);
+  const StepLimits limits = measure_limits(*model, static_cast<size_t>(most), pool);
+  const auto many = static_cast<double>(most);
+  const double step_seconds = many / best[std::ranges::find(streams, most) - streams.begin()];
+  if (limits.product_seconds > 0) print_limits(limits, many, step_seconds, 1 / alone);
   options.json.write({{"cpu", cpu_name()},
                       {"threads", threads},
-                      {"limit_times_one_stream", limit},
+                      {"limits",
+                       {{"step_s", step_seconds},
+                        {"gflop", limits.gflop},
+                        {"products_s", limits.product_seconds},
+                        {"state_bytes", limits.state_bytes},
+                        {"states_s", limits.states_seconds},
+                        {"one_stream_s", limits.one_seconds}}},
                       {"model", options.model.empty() ? "small" : options.model},
                       {"parameters", runtime::model_size(model->config()).parameters()},
                       {"prompt_tokens", options.prompt_tokens},
