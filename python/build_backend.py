@@ -71,8 +71,10 @@ def build_file(torch):
 
 
 def metadata():
+    """Torch is not among the requirements: pip would then look for everything that torch requires in turn, and download what
+    a distribution packages in another version. The build has found torch, and import checks that it is still the same."""
     return (f"Metadata-Version: 2.1\nName: deltaproduct\nVersion: {VERSION}\nSummary: {project_field('description')}\n"
-            "License: MIT\nRequires-Python: >=3.9\nRequires-Dist: torch\nDescription-Content-Type: text/markdown\n\n"
+            "License: MIT\nRequires-Python: >=3.9\nDescription-Content-Type: text/markdown\n\n"
             + (ROOT / "python" / "README.md").read_text())
 
 

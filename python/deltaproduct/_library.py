@@ -2,7 +2,10 @@
 import os
 import pathlib
 
-import torch
+try:
+    import torch
+except ImportError as error:
+    raise ImportError(f"deltaproduct needs the torch that it was built for, which cannot be imported ({error}).") from error
 
 LIBRARY_NAME = "libdeltaproduct_torch.so"
 

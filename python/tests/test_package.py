@@ -61,6 +61,14 @@ class Wheel(unittest.TestCase):
         last = result.stderr.strip().splitlines()[-1]
         self.assertRegex(last, r"^ImportError: deltaproduct was built for torch .*, but torch 0\.4\.1 is installed: run ")
 
+    def test_torch_that_is_missing_is_named_in_one_sentence(self):
+        result = self.python("import sys; sys.modules['torch'] = None; import deltaproduct")
+        last = result.stderr.strip().splitlines()[-1]
+        self.assertRegex(last, r"^ImportError: deltaproduct needs the torch that it was built for, .*torch.*\.$")
+
+    def test_pip_has_nothing_to_resolve(self):
+        self.assertNotIn("Requires-Dist", build_backend.metadata().split("\n\n")[0])
+
     def test_benchmark(self):
         report = pathlib.Path(self.folder.name) / "bench.json"
         result = self.python("import sys; sys.argv = ['bench', '--quick', '--seconds', '0', '--json', "
