@@ -21,6 +21,28 @@
 HWY_BEFORE_NAMESPACE();
 namespace dp::HWY_NAMESPACE {
 
+/// out[r] = 1 / sqrt(|row r|^2 + 1e-6). A square that overflows float32 does not overflow double.
+HWY_NOINLINE inline void compute_inverse_norms(const float* HWY_RESTRICT rows, size_t stride,
+                                               size_t count, size_t K, float* HWY_RESTRICT out) {
+  for (size_t r = 0; r < count; ++r, rows += stride) {
+    Vec sums[2] = {hn::Zero(kTag), hn::Zero(kTag)};
+    size_t d = 0;
+    for (; d + 2 * kLanes <= K; d += 2 * kLanes) {
+      DP_FOR (part, 2) {
+        const Vec x = hn::LoadU(kTag, rows + d + part * kLanes);
+        sums[part] = hn::MulAdd(x, x, sums[part]);
+      }
+    }
+    double sum = hn::GetLane(hn::SumOfLanes(kTag, hn::Add(sums[0], sums[1])));
+    for (; d < K; ++d) sum += double{rows[d]} * rows[d];
+    if (HWY_UNLIKELY(!std::isfinite(sum))) {
+      sum = 0;
+      for (d = 0; d < K; ++d) sum += double{rows[d]} * rows[d];
+    }
+    out[r] = static_cast<float>(1 / std::sqrt(sum + 1e-6));
+  }
+}
+
 /// Chunk-local names: i, j steps; r a query, i.e. a token whose last step lies in this chunk.
 /// a_i is the decay applied before step i: the gate at a token's first step, 1 elsewhere.
 /// select_chunk(), then a load_head_*() for each head; the accessors speak of the head that was loaded last.
@@ -42,6 +64,8 @@ class Chunk {
     queries_t_ = layout.take(Q * in.K);
     for (float** steps : {&beta_, &decay_, &from_start_, &to_end_}) *steps = layout.take(C);
     for (float** queries : {&query_from_start_, &scales_}) *queries = layout.take(Q);
+    if (!in.normalise) return;
+    key_norms_ = layout.take(C), query_norms_ = layout.take(Q);
   }
 
   /// Selects chunk number c of the sequence; no head is loaded yet.
@@ -70,12 +94,11 @@ class Chunk {
   /// beta, decays, keys and queries; when gated keys_t and queries_t too.
   void load_head_for_backward(size_t head) {
     load_head(head);
-    scale_rows(in.k + rows_.step_row * in.K, in.H * in.K, steps(), in.K, nullptr, keys_);
+    scale_rows(key_rows(), in.k_step(), steps(), in.K, key_norms_, keys_);
     load_queries();
     if (!gated()) return;
     load_keys_t();
-    transpose<true>(in.q + rows_.query_row * in.K, in.H * in.K, num_queries(), in.K, queries_t_, Q,
-                    scales_);
+    transpose<true>(query_rows(), in.q_step(), num_queries(), in.K, queries_t_, Q, scales_);
     clear_columns(queries_t_, Q, num_queries(), padded_queries());
   }
 
@@ -86,6 +109,12 @@ class Chunk {
   size_t padded_steps() const { return round_up(steps(), kPanel); }
   size_t padded_queries() const { return round_up(num_queries(), kLanes); }
   bool gated() const { return in.log_gate != nullptr; }
+  /// The head's rows as they were given, in.k_step() and in.q_step() floats apart.
+  const float* key_rows() const { return in.k + rows_.at_step(in.k_step(), in.K); }
+  const float* query_rows() const { return in.q + rows_.at_query(in.q_step(), in.K); }
+  /// What they are multiplied with to have unit length, only if in.normalise: [C], [Q].
+  const float* key_norms() const { return key_norms_; }
+  const float* query_norms() const { return query_norms_; }
   /// The first query that sees step i; it may be beyond the chunk.
   size_t first_query_after(size_t i) const { return first_query_after_[i]; }
   /// The last step that query r sees.
@@ -124,17 +153,23 @@ class Chunk {
   }
 
   void load_head(size_t head) {
-    rows_.step_row += head - head_;
-    rows_.query_row += head - head_;
-    head_ = head;
-    for (size_t i = 0; i < steps(); ++i) beta_[i] = in.beta[rows_.step_row + i * in.H];
+    rows_.head = head_ = head;
+    const float* const beta = in.beta + rows_.at_step(in.H, 1);
+    for (size_t i = 0; i < steps(); ++i) beta_[i] = beta[i * in.H];
     if (gated()) compute_decays();
+    if (!in.normalise) return;
+    compute_inverse_norms(key_rows(), in.k_step(), steps(), in.K, key_norms_);
+    compute_inverse_norms(query_rows(), in.q_step(), num_queries(), in.K, query_norms_);
+    for (size_t r = 0; r < num_queries(); ++r) scales_[r] = in.scale * query_norms_[r];
   }
   void load_queries() {
-    scale_rows(in.q + rows_.query_row * in.K, in.H * in.K, num_queries(), in.K, scales_, queries_);
+    scale_rows(query_rows(), in.q_step(), num_queries(), in.K, scales_, queries_);
   }
   void load_keys_t() {
-    transpose(in.k + rows_.step_row * in.K, in.H * in.K, steps(), in.K, keys_t_, C);
+    if (in.normalise)
+      transpose<true>(key_rows(), in.k_step(), steps(), in.K, keys_t_, C, key_norms_);
+    else
+      transpose(key_rows(), in.k_step(), steps(), in.K, keys_t_, C);
     clear_columns(keys_t_, C, steps(), padded_steps());
   }
 
@@ -163,7 +198,9 @@ class Chunk {
   std::vector<size_t> first_query_after_, query_step_, gate_step_;  // [C] [Q] [Q]
   float *keys_, *queries_, *keys_t_, *queries_t_;
   float *beta_, *decay_, *from_start_, *to_end_, *query_from_start_;
-  float* scales_;  // [Q] the same scale for every query
+  float*
+      scales_;  // [Q] what queries are multiplied with: the scale, and the inverse norm if there is one
+  float *key_norms_ = nullptr, *query_norms_ = nullptr;  // [C] [Q] inverse norms
 };
 
 /// out[i][j] = a_{j+1} ... a_i, the decay from step j to step i, for j <= i; elsewhere unspecified. [C,C]
@@ -268,10 +305,11 @@ class ChunkProducts {
 /// Whether an array of `rows` rows of `width` floats is better written with streaming (non-temporal) stores: it is read only
 /// when all of it is written, so if it is larger than the caches it would displace what is needed sooner, and an
 /// ordinary store would first read the line it overwrites.
-inline bool should_stream(const float* array, size_t width, size_t rows) {
+/// Steps, or tokens, of such rows may be `pitch` apart.
+inline bool should_stream(const float* array, size_t width, size_t rows, size_t pitch = 0) {
   constexpr size_t kLargeBytes = size_t{4} << 20;
   return reinterpret_cast<uintptr_t>(array) % (kPanel * sizeof(float)) == 0 &&
-         width % kPanel == 0 && rows * width * sizeof(float) >= kLargeBytes;
+         width % kPanel == 0 && pitch % kPanel == 0 && rows * width * sizeof(float) >= kLargeBytes;
 }
 
 /// Rows of a [rows, V] matrix with the given stride, columns of panel p, as a zero-padded [rows,16].

@@ -27,9 +27,9 @@ class BackwardPass {
         out_(gradients),
         buffers_(buffers),
         chunk_(inputs, slice.sequence, plan.C),
-        stream_dv_(should_stream(gradients.dv, inputs.V, num_rows() * inputs.N)),
-        stream_dk_(should_stream(gradients.dk, inputs.K, num_rows() * inputs.N)),
-        stream_dq_(should_stream(gradients.dq, inputs.K, num_rows())),
+        stream_dv_(should_stream(out_.dv, inputs.V, num_rows() * inputs.N, out_.dv_pitch)),
+        stream_dk_(should_stream(out_.dk, inputs.K, num_rows() * inputs.N, out_.dk_pitch)),
+        stream_dq_(should_stream(out_.dq, inputs.K, num_rows(), out_.dq_pitch)),
         sweep_(chunk_, plan, saved_chunk_, prefetcher_, stream_dv_),
         gradients_(chunk_, plan, saved_chunk_, prefetcher_, gradients, stream_dk_, stream_dq_),
         scratch_([&](ScratchLayout& layout) {
@@ -63,7 +63,7 @@ class BackwardPass {
         chunk_.load_head_for_backward(h);
         saved_chunk_ = saved_chunk(saved_, plan_, in_.H, slice_.sequence, c, h);
         for (size_t p = slice_.panel_begin; p < slice_.panel_end; ++p)
-          pack_panel(out_.d_o + chunk_.rows().query_row * in_.V, in_.H * in_.V,
+          pack_panel(out_.d_o + chunk_.rows().at_query(in_.H * in_.V, in_.V), in_.H * in_.V,
                      chunk_.num_queries(), in_.V, p, d_o_panel(p));
         // The gradients need the state's gradient after the chunk, which compute_d_state() may overwrite.
         if (work.sweep) compute_d_updates(c);
@@ -89,15 +89,20 @@ class BackwardPass {
     if (!next) return;
     const size_t heads = next->heads;
     const ChunkRows rows = next->rows(in_, plan_.C);
-    const auto add = [&](const float* array, size_t width, size_t row, size_t count) {
-      prefetcher.add(array + row * width, in_.H * width, heads * width, count);
+    const auto add_steps = [&](const float* array, size_t width, size_t pitch) {
+      pitch = pitch == 0 ? in_.H * width : pitch;
+      prefetcher.add(array + rows.at_step(pitch, width), pitch, heads * width, rows.steps);
     };
-    add(in_.k, in_.K, rows.step_row, rows.steps);
-    add(in_.q, in_.K, rows.query_row, rows.num_queries);
-    add(out_.d_o, in_.V, rows.query_row, rows.num_queries);
-    if (!stream_dv_) add(out_.dv, in_.V, rows.step_row, rows.steps);
-    if (!stream_dk_) add(out_.dk, in_.K, rows.step_row, rows.steps);
-    if (!stream_dq_) add(out_.dq, in_.K, rows.query_row, rows.num_queries);
+    const auto add_queries = [&](const float* array, size_t width, size_t pitch) {
+      pitch = pitch == 0 ? in_.H * width : pitch;
+      prefetcher.add(array + rows.at_query(pitch, width), pitch, heads * width, rows.num_queries);
+    };
+    add_steps(in_.k, in_.K, in_.k_pitch);
+    add_queries(in_.q, in_.K, in_.q_pitch);
+    add_queries(out_.d_o, in_.V, 0);
+    if (!stream_dv_) add_steps(out_.dv, in_.V, out_.dv_pitch);
+    if (!stream_dk_) add_steps(out_.dk, in_.K, out_.dk_pitch);
+    if (!stream_dq_) add_queries(out_.dq, in_.K, out_.dq_pitch);
     prefetcher.start((slice_.head_end - slice_.head_begin) * advances_per_head());
   }
 
@@ -135,10 +140,11 @@ class BackwardPass {
 
   void compute_d_updates(size_t c) {
     sweep_.prepare();
+    const size_t dv_step = out_.dv_pitch == 0 ? in_.H * in_.V : out_.dv_pitch;
     for_panels(slice_.panel_begin, slice_.panel_end, [&](auto panels, size_t p) HWY_ATTR {
       sweep_.compute_d_updates<panels()>(p, d_state(chunk_.head(), c + 1) + p * in_.K * kPanel,
-                                         d_o_panel(p), d_updates(c) + p * plan_.C * kPanel,
-                                         out_.dv);
+                                         d_o_panel(p), d_updates(c) + p * plan_.C * kPanel, out_.dv,
+                                         dv_step);
     });
   }
 

@@ -75,11 +75,14 @@ class ForwardPass {
     if (!next) return;
     const size_t heads = next->heads;
     const ChunkRows rows = next->rows(in, chunk_.C);
-    prefetcher_.add(in.k + rows.step_row * in.K, in.H * in.K, heads * in.K, rows.steps);
-    prefetcher_.add(in.q + rows.query_row * in.K, in.H * in.K, heads * in.K, rows.num_queries);
-    prefetcher_.add(in.v + rows.step_row * in.V, in.H * in.V, heads * in.V, rows.steps);
-    if (!stream_o_)
-      prefetcher_.add(o + rows.query_row * in.V, in.H * in.V, heads * in.V, rows.num_queries);
+    const auto add = [&](const float* first, size_t pitch, size_t width, size_t count) {
+      prefetcher_.add(first, pitch, heads * width, count);
+    };
+    add(in.k + rows.at_step(in.k_step(), in.K), in.k_step(), in.K, rows.steps);
+    add(in.q + rows.at_query(in.q_step(), in.K), in.q_step(), in.K, rows.num_queries);
+    add(in.v + rows.at_step(in.v_step(), in.V), in.v_step(), in.V, rows.steps);
+    const size_t o_step = in.H * in.V;
+    if (!stream_o_) add(o + rows.at_query(o_step, in.V), o_step, in.V, rows.num_queries);
     const size_t tiles = (chunk_.C + chunk_.C / in.N + in.K) / kMaxRows<kTilePanels * kVecs> + 1;
     const size_t panels = slice_.panel_end - slice_.panel_begin;
     prefetcher_.start((slice_.head_end - slice_.head_begin) * ceil_div(panels, kTilePanels) *
@@ -114,13 +117,13 @@ class ForwardPass {
     constexpr size_t W = P * kVecs, kRow = P * kPanel;
     const DeltaProductInputs& in = chunk_.in;
     const size_t C = chunk_.C;
-    const float* values = in.v + chunk_.rows().step_row * in.V + p * kPanel;
-    size_t stride = in.H * in.V, panel = kPanel;
+    const float* const head_values = in.v + chunk_.rows().at_step(in.v_step(), in.V);
+    const float* values = head_values + p * kPanel;
+    size_t stride = in.v_step(), panel = kPanel;
     if ((p + P) * kPanel > in.V) {  // the last columns: loads must not run past the end of v
       panel = C * kPanel;
       for (size_t i = 0; i < P; ++i)
-        pack_panel(in.v + chunk_.rows().step_row * in.V, stride, chunk_.steps(), in.V, p + i,
-                   values_ + i * panel);
+        pack_panel(head_values, stride, chunk_.steps(), in.V, p + i, values_ + i * panel);
       values = values_;
       stride = kPanel;
     }
@@ -153,7 +156,8 @@ class ForwardPass {
   HWY_NOINLINE void read_out(const float* HWY_RESTRICT state, size_t p, float* HWY_RESTRICT o) {
     constexpr size_t W = P * kVecs, kRow = P * kPanel;
     const DeltaProductInputs& in = chunk_.in;
-    const size_t C = chunk_.C;
+    const size_t C = chunk_.C, o_step = in.H * in.V;
+    o += chunk_.rows().at_query(o_step, in.V) + p * kPanel;
     for_tiles<W>(chunk_.num_queries(), [&](auto rows, size_t q) HWY_ATTR {
       constexpr size_t R = rows();
       prefetcher_.advance();
@@ -175,9 +179,7 @@ class ForwardPass {
           for (size_t r = first; r < R; ++r) add_scaled<false>(tile.v[r], products[r * C + j], e);
         }
       }
-      store_columns(tile, in.V - p * kPanel,
-                    o + chunk_.rows().query_row * in.V + q * in.H * in.V + p * kPanel, in.H * in.V,
-                    stream_o_);
+      store_columns(tile, in.V - p * kPanel, o + q * o_step, o_step, stream_o_);
     });
   }
 

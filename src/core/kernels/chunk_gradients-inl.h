@@ -55,6 +55,8 @@ class ChunkGradients {
          {&minus_beta_, &d_value_factors_, &update_factors_, &d_log_from_start_, &d_log_to_end_})
       *steps = layout.take(C);
     d_log_queries_ = layout.take(Q);
+    if (!chunk_.in.normalise) return;
+    normal_dk_ = layout.take(C * chunk_.in.K), normal_dq_ = layout.take(Q * chunk_.in.K);
   }
 
   /// Writes the gradients of q, k, beta and gate for the head that is loaded.
@@ -71,6 +73,7 @@ class ChunkGradients {
     for (size_t d = 0; d < chunk_.in.K; d += kKeyBlock)
       compute_dk_and_dq(values, d, std::min(kKeyBlock, chunk_.in.K - d));
     if (chunk_.gated()) compute_dlog_gate(values.states, values.d_states);
+    if (chunk_.in.normalise) undo_normalisation();
   }
 
  private:
@@ -105,7 +108,7 @@ class ChunkGradients {
   }
 
   HWY_NOINLINE void compute_dbeta() {
-    float* dbeta = out_.dbeta + chunk_.rows().step_row;
+    float* dbeta = out_.dbeta + chunk_.rows().at_step(chunk_.in.H, 1);
     for (size_t i = 0; i < chunk_.steps(); i += kLanes) {
       Vec sum[4] = {hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag), hn::Zero(kTag)};
       for (size_t x = i; x < plan_.panels * kPanel * C; x += 4 * C) {
@@ -300,8 +303,10 @@ class ChunkGradients {
   template <size_t P>
   HWY_NOINLINE void add_to_dk(size_t begin, size_t first) {
     constexpr size_t W = P * kVecs;
-    const size_t K = chunk_.in.K, stride = chunk_.in.H * K, column = begin + first;
-    float* const out = out_.dk + chunk_.rows().step_row * K + column;
+    const size_t K = chunk_.in.K, column = begin + first;
+    const bool normal = chunk_.in.normalise;
+    const size_t stride = normal ? K : dk_step();
+    float* const out = normal ? normal_dk_ + column : dk_rows() + column;
     for_tiles<W>(chunk_.steps(), [&](auto rows, size_t i) HWY_ATTR {
       prefetcher_.advance();
       Tile<rows(), W> tile;
@@ -312,24 +317,63 @@ class ChunkGradients {
                     chunk_.steps() - end);
       add_product_t(tile, d_query_products_ + i, C, chunk_.queries() + column, K,
                     chunk_.num_queries());
-      store_columns(tile, K - column, out + i * stride, stride, stream_dk_);
+      store_columns(tile, K - column, out + i * stride, stride, stream_dk_ && !normal);
     });
   }
 
   template <size_t P>
   HWY_NOINLINE void add_to_dq(size_t begin, size_t first) {
     constexpr size_t W = P * kVecs;
-    const size_t K = chunk_.in.K, stride = chunk_.in.H * K, column = begin + first;
-    float* const out = out_.dq + chunk_.rows().query_row * K + column;
+    const size_t K = chunk_.in.K, column = begin + first;
+    const bool normal = chunk_.in.normalise;
+    const size_t stride = normal ? K : dq_step();
+    float* const out = normal ? normal_dq_ + column : dq_rows() + column;
     for_tiles<W>(chunk_.num_queries(), [&](auto rows, size_t r) HWY_ATTR {
       prefetcher_.advance();
       Tile<rows(), W> tile;
       load(tile, dq_ + r * kKeyBlock + first, kKeyBlock);
       add_product(tile, d_query_products_ + r * C, C, chunk_.keys() + column, K,
                   chunk_.query_step(r + rows() - 1) + 1);
-      scale_all(tile, chunk_.in.scale);
-      store_columns(tile, K - column, out + r * stride, stride, stream_dq_);
+      if (!normal) scale_all(tile, chunk_.in.scale);
+      store_columns(tile, K - column, out + r * stride, stride, stream_dq_ && !normal);
     });
+  }
+
+  size_t dk_step() const { return out_.dk_pitch == 0 ? chunk_.in.H * chunk_.in.K : out_.dk_pitch; }
+  size_t dq_step() const { return out_.dq_pitch == 0 ? chunk_.in.H * chunk_.in.K : out_.dq_pitch; }
+  float* dk_rows() const { return out_.dk + chunk_.rows().at_step(dk_step(), chunk_.in.K); }
+  float* dq_rows() const { return out_.dq + chunk_.rows().at_query(dq_step(), chunk_.in.K); }
+
+  // From the gradients of unit rows n = x / r, which wait in scratch, to those of x: (dn - n (n . dn)) / r.
+  void undo_normalisation() {
+    const DeltaProductInputs& in = chunk_.in;
+    for (size_t i = 0; i < chunk_.steps(); ++i)
+      undo_row(normal_dk_ + i * in.K, chunk_.key_rows() + i * in.k_step(), chunk_.key_norms()[i],
+               1.0f, dk_rows() + i * dk_step(), stream_dk_);
+    for (size_t r = 0; r < chunk_.num_queries(); ++r)
+      undo_row(normal_dq_ + r * in.K, chunk_.query_rows() + r * in.q_step(),
+               chunk_.query_norms()[r], in.scale, dq_rows() + r * dq_step(), stream_dq_);
+  }
+
+  HWY_NOINLINE void undo_row(const float* HWY_RESTRICT dn, const float* HWY_RESTRICT x,
+                             float inverse_norm, float scale, float* HWY_RESTRICT out,
+                             bool streaming) const {
+    const size_t K = chunk_.in.K;
+    const Vec inverse = hn::Set(kTag, inverse_norm);
+    Vec sum = hn::Zero(kTag);
+    size_t d = 0;
+    for (; d + kLanes <= K; d += kLanes)
+      sum = hn::MulAdd(hn::Mul(inverse, hn::LoadU(kTag, x + d)), hn::LoadU(kTag, dn + d), sum);
+    float along = hn::GetLane(hn::SumOfLanes(kTag, sum));
+    for (; d < K; ++d) along += x[d] * inverse_norm * dn[d];
+    const float factor = inverse_norm * scale;
+    const Vec factors = hn::Set(kTag, factor), minus_along = hn::Set(kTag, -along);
+    for (d = 0; d + kLanes <= K; d += kLanes) {
+      const Vec n = hn::Mul(inverse, hn::LoadU(kTag, x + d));
+      store(hn::Mul(factors, hn::MulAdd(minus_along, n, hn::LoadU(kTag, dn + d))), out + d,
+            streaming);
+    }
+    for (; d < K; ++d) out[d] = factor * (dn[d] - along * (x[d] * inverse_norm));
   }
 
   // sums[column] += sum_r tile[r][column] b[r stride + column]
@@ -383,6 +427,7 @@ class ChunkGradients {
   float *d_o_t_, *d_updates_t_, *errors_t_;    // [V,Q] [V,C] [V,C]
   float *dk_t_, *dq_t_;  // of a block of key columns: [kKeyBlock,C] [kKeyBlock,Q]
   float *dk_, *dq_;      // the same transposed
+  float *normal_dk_ = nullptr, *normal_dq_ = nullptr;  // [C,K] [Q,K] of unit rows, if in.normalise
   float *minus_beta_, *d_value_factors_, *update_factors_;  // [C]
   float *d_log_from_start_, *d_log_to_end_;                 // [C]
   float* d_log_queries_;                                    // [Q]

@@ -34,8 +34,7 @@ struct ChunkPlan {
   }
 };
 
-/// The rows of one head in one chunk: of k, v and beta from step_row on, of q and o from query_row on, each in.H rows after
-/// the one before.
+/// The rows of one head in one chunk: of k, v and beta from step `step` on, of q and o from token `query` on.
 struct ChunkRows {
   ChunkRows() = default;
   ChunkRows(const DeltaProductInputs& in, size_t C, size_t sequence, size_t chunk, size_t head)
@@ -43,13 +42,19 @@ struct ChunkRows {
         steps(std::min(C, in.length(sequence) * in.N - begin)),
         first_query(begin / in.N),
         num_queries((begin + steps) / in.N - first_query),
-        step_row((in.first_token(sequence) * in.N + begin) * in.H + head),
-        query_row((in.first_token(sequence) + first_query) * in.H + head) {}
+        step(in.first_token(sequence) * in.N + begin),
+        query(in.first_token(sequence) + first_query),
+        head(head) {}
+
+  /// Where the first row lies in an array with `width` floats per head, and `pitch` from one step, or token, to the next.
+  size_t at_step(size_t pitch, size_t width) const { return step * pitch + head * width; }
+  size_t at_query(size_t pitch, size_t width) const { return query * pitch + head * width; }
 
   size_t begin = 0, steps = 0;  // of the sequence's steps
   size_t first_query = 0,
-         num_queries = 0;  // of the sequence's tokens: those whose last step lies in the chunk
-  size_t step_row = 0, query_row = 0;
+         num_queries = 0;      // of the sequence's tokens: those whose last step lies in the chunk
+  size_t step = 0, query = 0;  // of all sequences' steps and tokens: the first
+  size_t head = 0;
 };
 
 /// What a forward pass saves of one chunk of one head: the state before it, of each step its prediction

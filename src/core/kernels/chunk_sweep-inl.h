@@ -46,16 +46,17 @@ class ChunkSweep {
                  queries_from_start_);
   }
 
-  /// dU of P panels from panel p on, from their dS' and dO; also dV = beta dU, which goes to dv.
+  /// dU of P panels from panel p on, from their dS' and dO; also dV = beta dU, which goes to dv, whose steps are dv_step
+  /// apart.
   template <size_t P>
   HWY_NOINLINE void compute_d_updates(size_t p, const float* HWY_RESTRICT d_state,
                                       const float* HWY_RESTRICT d_o, float* HWY_RESTRICT d_updates,
-                                      float* HWY_RESTRICT dv) {
+                                      float* HWY_RESTRICT dv, size_t dv_step) {
     constexpr size_t W = P * kVecs;
-    const size_t steps = chunk_.steps(), K = chunk_.in.K, V = chunk_.in.V, stride = chunk_.in.H * V,
-                 panel = C * kPanel, columns = V - p * kPanel;
+    const size_t steps = chunk_.steps(), K = chunk_.in.K, V = chunk_.in.V, panel = C * kPanel,
+                 columns = V - p * kPanel;
     float* const d_values = d_values_ + p * panel;
-    dv += chunk_.rows().step_row * V + p * kPanel;
+    dv += chunk_.rows().at_step(dv_step, V) + p * kPanel;
     for_tiles_reversed<W>(steps, [&](auto rows, size_t i) HWY_ATTR {
       constexpr size_t R = rows();
       prefetcher_.advance();
@@ -75,7 +76,7 @@ class ChunkSweep {
       }
       scale_rows(x, chunk_.beta() + i);
       if (!chunk_.gated()) store(x, d_values + i * kPanel, kPanel, panel);
-      store_columns(x, columns, dv + i * stride, stride, stream_dv_);
+      store_columns(x, columns, dv + i * dv_step, dv_step, stream_dv_);
     });
   }
 

@@ -2,6 +2,7 @@
 #include "kernels/delta_product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "kernels/chunk_kernels.h"
@@ -58,10 +59,54 @@ bool is_one_step(const DeltaProductInputs& in, const float* state) {
   return true;
 }
 
+// What the step kernel wants: rows next to each other, and of unit length if they shall be. Those of a single token are soon
+// copied.
+class ContiguousRows {
+ public:
+  explicit ContiguousRows(const DeltaProductInputs& in)
+      : inputs(in), scratch_([&](ScratchLayout& layout) {
+          q_ = layout.take(in.num_tokens() * in.H * in.K);
+          k_ = layout.take(in.num_tokens() * in.N * in.H * in.K);
+          v_ = layout.take(in.num_tokens() * in.N * in.H * in.V);
+        }) {
+    copy(in.q, in.q_step(), in.num_tokens(), in.K, in.normalise, q_);
+    copy(in.k, in.k_step(), in.num_tokens() * in.N, in.K, in.normalise, k_);
+    copy(in.v, in.v_step(), in.num_tokens() * in.N, in.V, false, v_);
+    inputs.q = q_, inputs.k = k_, inputs.v = v_;
+    inputs.q_pitch = inputs.k_pitch = inputs.v_pitch = 0;
+    inputs.normalise = false;
+  }
+
+  DeltaProductInputs inputs;
+
+ private:
+  void copy(const float* from, size_t pitch, size_t steps, size_t width, bool normalise,
+            float* to) const {
+    for (size_t step = 0; step < steps; ++step)
+      for (size_t h = 0; h < inputs.H; ++h, to += width) {
+        const float* row = from + step * pitch + h * width;
+        double squares = 1e-6;
+        for (size_t d = 0; normalise && d < width; ++d) squares += double{row[d]} * row[d];
+        const double factor = normalise ? 1 / std::sqrt(squares) : 1;
+        for (size_t d = 0; d < width; ++d) to[d] = static_cast<float>(row[d] * factor);
+      }
+  }
+
+  float *q_, *k_, *v_;
+  const Scratch scratch_;  // last: its layout sets what comes before
+};
+
 }  // namespace
 
 void delta_product_forward(const DeltaProductInputs& in, float* o, float* state, float* saved,
                            Executor& executor) {
+  const bool contiguous =
+      in.q_step() == in.H * in.K && in.k_step() == in.H * in.K && in.v_step() == in.H * in.V;
+  if (saved == nullptr && is_one_step(in, state) && (in.normalise || !contiguous)) {
+    const ContiguousRows rows(in);
+    delta_product_forward(rows.inputs, o, state, saved, executor);
+    return;
+  }
   const ChunkPlan plan(in);
   const auto slices = make_slices(in, plan.panels, executor.num_threads());
   const bool one_step = saved == nullptr && is_one_step(in, state);

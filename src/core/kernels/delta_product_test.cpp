@@ -30,6 +30,31 @@ std::vector<double> head_rows(const Floats& x, size_t first, size_t count, size_
   return out;
 }
 
+// Rows of width K divided by sqrt(|row|^2 + 1e-6).
+std::vector<double> unit_rows(std::vector<double> x, size_t K) {
+  for (size_t row = 0; row < x.size(); row += K) {
+    double squares = 1e-6;
+    for (size_t d = 0; d < K; ++d) squares += x[row + d] * x[row + d];
+    for (size_t d = 0; d < K; ++d) x[row + d] /= std::sqrt(squares);
+  }
+  return x;
+}
+
+// From the gradient of unit_rows(x) to that of x.
+std::vector<double> through_unit_rows(const std::vector<double>& x, std::vector<double> dy,
+                                      size_t K) {
+  for (size_t row = 0; row < x.size(); row += K) {
+    double squares = 1e-6, along = 0;
+    for (size_t d = 0; d < K; ++d) {
+      squares += x[row + d] * x[row + d];
+      along += x[row + d] * dy[row + d];
+    }
+    for (size_t d = 0; d < K; ++d)
+      dy[row + d] = (dy[row + d] - x[row + d] * along / squares) / std::sqrt(squares);
+  }
+  return dy;
+}
+
 // Largest |got - want| over all heads, against the largest |want|: the measure of tests/data/golden.
 class Comparison {
  public:
@@ -62,13 +87,14 @@ void expect_matches_reference(const Problem& p, bool with_gradients, double tole
       const auto per_sequence = [&](const Floats& x) {
         return head_rows(x, n, 1, s.H, h, s.K * s.V);
       };
+      const std::vector<double> q = per_token(p.q, s.K), k = per_step(p.k, s.K);
       const ReferenceInputs in{T,
                                s.N,
                                s.K,
                                s.V,
                                p.scale,
-                               per_token(p.q, s.K),
-                               per_step(p.k, s.K),
+                               p.normalise_qk ? unit_rows(q, s.K) : q,
+                               p.normalise_qk ? unit_rows(k, s.K) : k,
                                per_step(p.v, s.V),
                                per_step(p.beta, 1),
                                per_token(p.log_gate, 1),
@@ -77,8 +103,11 @@ void expect_matches_reference(const Problem& p, bool with_gradients, double tole
       o.add(per_token(p.o, s.V), want.o);
       state.add(per_sequence(p.final_state), want.state);
       if (!with_gradients) continue;
-      const ReferenceInputs d =
-          reference_backward(in, per_token(p.d_o, s.V), per_sequence(p.d_final));
+      ReferenceInputs d = reference_backward(in, per_token(p.d_o, s.V), per_sequence(p.d_final));
+      if (p.normalise_qk) {
+        d.q = through_unit_rows(q, d.q, s.K);
+        d.k = through_unit_rows(k, d.k, s.K);
+      }
       dq.add(per_token(p.dq, s.K), d.q);
       dk.add(per_step(p.dk, s.K), d.k);
       dv.add(per_step(p.dv, s.V), d.v);
@@ -128,6 +157,92 @@ TEST_P(EveryTarget, ForwardAndGradientsMatchReference) {
   }
 }
 
+// Queries and keys of any length. A row of one element is always of length 1, so its gradient is nothing but rounding.
+TEST_P(EveryTarget, NormalisedRowsMatchReference) {
+  SerialExecutor serial;
+  for (const Shape& shape : shapes()) {
+    if (shape.K == 1) continue;
+    SCOPED_TRACE(name(shape));
+    Problem problem(shape);
+    problem.normalise_qk = true;
+    for (float& x : problem.k) x *= 3;
+    problem.forward_backward(serial);
+    expect_matches_reference(problem, true, kTolerance);
+    problem.forward(serial);  // one token takes the step kernel
+    expect_matches_reference(problem, false, kTolerance);
+  }
+  // Squares beyond float32, and rows of zeros.
+  Problem large({{40}, 1, 1, 24, 16, true, false}), unit({{40}, 1, 1, 24, 16, true, false});
+  large.normalise_qk = unit.normalise_qk = true;
+  for (float& x : large.k) x *= 0x1p70f;
+  for (Floats* rows : {&large.q, &unit.q, &large.k, &unit.k})
+    std::fill(rows->begin() + 24, rows->begin() + 48, 0.0f);
+  large.forward_backward(serial);
+  unit.forward_backward(serial);
+  for (const Floats* gradient : {&large.dq, &large.dk, &unit.dq, &unit.dk})
+    for (const float x : *gradient) ASSERT_TRUE(std::isfinite(x));
+  for (size_t i = 0; i < unit.o.size(); ++i) EXPECT_NEAR(large.o[i], unit.o[i], 1e-5);
+}
+
+// An array [rows, width] as columns of one whose rows are `pitch` wide and otherwise NaN.
+struct Columns {
+  Columns(const Floats& narrow, size_t width, size_t pitch)
+      : width(width), pitch(pitch), memory(narrow.size() / width * pitch, kNaN) {
+    for (size_t i = 0; i < narrow.size(); ++i) memory[i / width * pitch + i % width] = narrow[i];
+  }
+  Floats narrow() const {
+    Floats out;
+    for (size_t i = 0; i < memory.size(); ++i) {
+      if (i % pitch < width) {
+        out.push_back(memory[i]);
+      } else {
+        EXPECT_TRUE(std::isnan(memory[i])) << "written beside its columns at " << i;
+      }
+    }
+    return out;
+  }
+  size_t width, pitch;
+  Floats memory;
+};
+
+TEST_P(EveryTarget, ColumnsOfWiderRowsGiveTheSameBits) {
+  SerialExecutor serial;
+  std::vector<Shape> all = shapes();
+  all.push_back({{1, 1}, 2, 2, 16, 16, true, true});
+  for (const Shape& s : all)
+    for (const bool normalise : {false, true}) {
+      SCOPED_TRACE(name(s));
+      Problem plain(s), wide(s);
+      plain.normalise_qk = wide.normalise_qk = normalise;
+      plain.forward_backward(serial);
+      const size_t keys = s.H * s.K, values = s.H * s.V;
+      const Columns q(wide.q, keys, keys + 3), k(wide.k, keys, keys + 16),
+          v(wide.v, values, values + 1);
+      Columns dq(wide.dq, keys, keys + 16), dk(wide.dk, keys, keys + 5),
+          dv(wide.dv, values, values + 2);
+      DeltaProductInputs in = wide.inputs();
+      in.q = q.memory.data(), in.k = k.memory.data(), in.v = v.memory.data();
+      in.q_pitch = q.pitch, in.k_pitch = k.pitch, in.v_pitch = v.pitch;
+      DeltaProductGradients g = wide.gradients();
+      g.dq = dq.memory.data(), g.dk = dk.memory.data(), g.dv = dv.memory.data();
+      g.dq_pitch = dq.pitch, g.dk_pitch = dk.pitch, g.dv_pitch = dv.pitch;
+      Floats saved(delta_product_saved_size(in), kNaN);
+      delta_product_forward(in, wide.o.data(), wide.final_state.data(), saved.data(), serial);
+      delta_product_backward(in, saved.data(), g, serial);
+      EXPECT_EQ(plain.o, wide.o);
+      EXPECT_EQ(plain.final_state, wide.final_state);
+      EXPECT_EQ(plain.dq, dq.narrow());
+      EXPECT_EQ(plain.dk, dk.narrow());
+      EXPECT_EQ(plain.dv, dv.narrow());
+      EXPECT_EQ(plain.dbeta, wide.dbeta);
+      EXPECT_EQ(plain.dlog_gate, wide.dlog_gate);
+      EXPECT_EQ(plain.dstate, wide.dstate);
+      plain.forward(serial);
+      delta_product_forward(in, wide.o.data(), wide.final_state.data(), nullptr, serial);
+      EXPECT_EQ(plain.o, wide.o);  // also where one token takes the step kernel
+    }
+}
+
 TEST_P(EveryTarget, ForwardWithoutSavingGivesTheSameBits) {
   SerialExecutor serial;
   for (const Shape& shape : shapes()) {
@@ -151,10 +266,10 @@ TEST_P(EveryTarget, LargeResultsMayLieAnywhere) {
         saved(Floats(delta_product_saved_size(problem.inputs()), kNaN), misalignment);
     Floats dbeta = problem.dbeta, dlog_gate = problem.dlog_gate;
     delta_product_forward(problem.inputs(), o.data(), nullptr, saved.data(), serial);
-    delta_product_backward(problem.inputs(), saved.data(),
-                           {problem.d_o.data(), nullptr, dq.data(), dk.data(), dv.data(),
-                            dbeta.data(), dlog_gate.data(), nullptr},
-                           serial);
+    DeltaProductGradients g;
+    g.d_o = problem.d_o.data(), g.dq = dq.data(), g.dk = dk.data(), g.dv = dv.data();
+    g.dbeta = dbeta.data(), g.dlog_gate = dlog_gate.data();
+    delta_product_backward(problem.inputs(), saved.data(), g, serial);
     return std::vector<Floats>{o.values(), dq.values(), dk.values(), dv.values(), dbeta, dlog_gate};
   };
   const std::vector<Floats> aligned = results_at(0);

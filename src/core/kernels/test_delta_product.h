@@ -81,19 +81,14 @@ struct Problem {
   }
 
   DeltaProductInputs inputs() const {
-    return {shape.lengths.size(),
-            offsets.data(),
-            shape.N,
-            shape.H,
-            shape.K,
-            shape.V,
-            scale,
-            q.data(),
-            k.data(),
-            v.data(),
-            beta.data(),
-            shape.gated ? log_gate.data() : nullptr,
-            shape.state ? state.data() : nullptr};
+    DeltaProductInputs in;
+    in.num_sequences = shape.lengths.size(), in.offsets = offsets.data();
+    in.N = shape.N, in.H = shape.H, in.K = shape.K, in.V = shape.V;
+    in.scale = scale, in.normalise = normalise_qk;
+    in.q = q.data(), in.k = k.data(), in.v = v.data(), in.beta = beta.data();
+    in.log_gate = shape.gated ? log_gate.data() : nullptr;
+    in.state = shape.state ? state.data() : nullptr;
+    return in;
   }
 
   void forward(Executor& executor) {
@@ -103,15 +98,16 @@ struct Problem {
   void forward_backward(Executor& executor) {
     Floats saved(delta_product_saved_size(inputs()), kNaN);
     delta_product_forward(inputs(), o.data(), final_state.data(), saved.data(), executor);
-    const DeltaProductGradients gradients{d_o.data(),
-                                          d_final.data(),
-                                          dq.data(),
-                                          dk.data(),
-                                          dv.data(),
-                                          dbeta.data(),
-                                          shape.gated ? dlog_gate.data() : nullptr,
-                                          dstate.data()};
-    delta_product_backward(inputs(), saved.data(), gradients, executor);
+    delta_product_backward(inputs(), saved.data(), gradients(), executor);
+  }
+
+  DeltaProductGradients gradients() {
+    DeltaProductGradients g;
+    g.d_o = d_o.data(), g.d_final_state = d_final.data();
+    g.dq = dq.data(), g.dk = dk.data(), g.dv = dv.data();
+    g.dbeta = dbeta.data(), g.dlog_gate = shape.gated ? dlog_gate.data() : nullptr;
+    g.dstate = dstate.data();
+    return g;
   }
 
   Floats normal(size_t size) {
@@ -132,6 +128,7 @@ struct Problem {
   std::vector<int64_t> offsets{0};
   size_t tokens;
   float scale = 0.7f;
+  bool normalise_qk = false;
   Floats q, k, v, beta, log_gate, state, d_o, d_final;
   Floats o, final_state, dq, dk, dv, dbeta, dlog_gate, dstate;
 };
