@@ -107,6 +107,7 @@ DeltaProductArguments checked_arguments(const at::Tensor& q, const at::Tensor& k
   a.scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(a.K));
   DP_CHECK_INPUT(std::isfinite(a.scale), "delta_product: scale must be finite, got ", a.scale, ".");
   a.implementation = resolve(options.implementation, q);
+  a.normalise_qk = options.normalise_qk;
   return a;
 }
 

@@ -8,6 +8,7 @@ struct DeltaProductArguments {
   at::Tensor q, k, v, beta;                // shapes as in ops/delta_product.h
   at::Tensor log_gate, state, cu_seqlens;  // undefined when there is none
   double scale = 1;
+  bool normalise_qk = false;
   Implementation implementation = Implementation::kReference;  // never kAuto
   int64_t B = 0, T = 0, N = 1, H = 1, K = 1, V = 1;
 
@@ -34,6 +35,10 @@ class PythonMessages {
 DeltaProductOutput delta_product_reference(const DeltaProductArguments& arguments);
 DeltaProductOutput delta_product_chunked(const DeltaProductArguments& arguments);
 DeltaProductOutput delta_product_fused(const DeltaProductArguments& arguments);
+
+/// As delta_product_fused, given that q, k and v are the columns of qkv [B,T,H (2 K + V)].
+DeltaProductOutput delta_product_fused_joined(const DeltaProductArguments& arguments,
+                                              const at::Tensor& qkv);
 
 /// Runs `dense` on a dense batch as it is, and on packed sequences one after another.
 DeltaProductOutput for_each_sequence(const DeltaProductArguments& arguments,

@@ -39,6 +39,9 @@ class KernelInputs {
 
   /// Contiguous float32 memory; null for a tensor that was not given, and on the meta device.
   const float* data(size_t i);
+  /// The same for [..., last `row_dims` dimensions], without a copy if rows over the last dimensions are contiguous and
+  /// equally far apart: `pitch` becomes the distance from one to the next.
+  const float* rows(size_t i, int64_t row_dims, size_t& pitch);
   /// The sequences of x [B,T,...], packed if input cu_seqlens is given. On the meta device, where cu_seqlens cannot be
   /// read, all tokens belong to the last.
   Sequences sequences(const at::Tensor& x, size_t cu_seqlens);

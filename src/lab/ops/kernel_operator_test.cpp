@@ -49,6 +49,13 @@ std::vector<OperatorCase> operator_cases(const at::Tensor& cu_seqlens) {
          const auto out = delta_product(t[0], t[1], t[2], t[3], {t[4], t[5], on(t[0]), {}, {}});
          return TensorVector{out.o, out.state};
        }},
+      {"delta_product_joined",
+       {x({B, T, H * (2 * K + V)}, 1), x({B, T, 1, H}, 2), -x({B, T, H}, 3).abs(),
+        x({S, H, K, V}, 4)},
+       [on](const TensorVector& t) {
+         const auto out = delta_product_joined(t[0], t[1], 4, {t[2], t[3], on(t[0]), {}, {}, true});
+         return TensorVector{out.o, out.state};
+       }},
       {"dplr",
        {x({B, T, H, K}, 1), x({B, T, N, H, K}, 2), x({B, T, N, H, K}, 3), x({B, T, N, H, V}, 4),
         x({B, T, N, H, K}, 5), x({B, T, N, H, K}, 6), x({S, H, K, V}, 7)},
