@@ -10,7 +10,7 @@ import importlib.util
 import sys
 import warnings
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, TypeVar
 
 import torch
 from torch import nn
@@ -46,7 +46,8 @@ class _ForwardReplacement:
 
     def __call__(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         on_cpu = x.device.type in ("cpu", "meta")
-        return (self.function if on_cpu else type(self.module).forward)(self.module, x, *args, **kwargs)
+        original: Function = getattr(type(self.module), "forward")
+        return (self.function if on_cpu else original)(self.module, x, *args, **kwargs)
 
 
 # What a layer of transformers holds, or its module defines, by name.
@@ -61,13 +62,14 @@ _FUNCTIONS: Dict[str, Function] = {
     "torch_causal_conv1d_update": substitutes.causal_conv1d_update}
 
 
-def _forward_function(cls: type) -> Optional[Function]:
-    """What replaces forward() of a class of transformers, if anything does."""
-    if cls.__name__.endswith("RMSNormGated"):
-        return substitutes.gated_norm_forward
-    if cls.__name__ == "OlmoHybridShortConvolution":
-        return substitutes.short_convolution_forward
-    return None
+# What replaces forward() of a class of transformers. Around the gated delta layers these are what is not a product of
+# matrices, each of which torch computes in several passes over memory.
+_FORWARDS: Dict[str, Function] = {
+    **{name + "RMSNormGated": substitutes.gated_norm_forward for name in ("Qwen3_5", "Qwen3_5Moe", "Qwen3Next", "OlmoHybrid")},
+    **{name + "RMSNorm": substitutes.zero_centred_rms_norm_forward for name in ("Qwen3_5", "Qwen3_5Moe", "Qwen3Next")},
+    **{name + "MLP": substitutes.gated_mlp_forward for name in ("Qwen3_5", "Qwen3_5Moe", "Qwen3Next", "OlmoHybrid")},
+    "OlmoHybridRMSNorm": substitutes.rms_norm_forward,
+    "OlmoHybridShortConvolution": substitutes.short_convolution_forward}
 
 
 def _has_other_activation(layer: nn.Module) -> bool:
@@ -78,10 +80,14 @@ def _accelerate_layer(layer: nn.Module) -> None:
     for name, function in _FUNCTIONS.items():
         if name in vars(layer) and not isinstance(vars(layer)[name], _Replacement):
             setattr(layer, name, _Replacement(function, vars(layer)[name]))
-    for child in layer.children():
-        function = _forward_function(type(child))
-        if function is not None:
-            child.forward = _ForwardReplacement(function, child)
+
+
+def _accelerate_forwards(model: nn.Module, sources: Set[str], left_alone: Set[nn.Module]) -> None:
+    """Replaces forward() of what `_FORWARDS` names in the modules of transformers that the model's delta layers come from."""
+    for module in model.modules():
+        function = _FORWARDS.get(type(module).__name__) if type(module).__module__ in sources else None
+        if function is not None and module not in left_alone and "forward" not in vars(module):
+            vars(module)["forward"] = _ForwardReplacement(function, module)
 
 
 _accelerated: "weakref.WeakSet[nn.Module]" = weakref.WeakSet()
@@ -90,29 +96,32 @@ _accelerated: "weakref.WeakSet[nn.Module]" = weakref.WeakSet()
 def accelerate(model: Model) -> Model:
     """Lets the gated delta layers of a transformers model run on these kernels; returns the same model.
 
-    Weights, state dict, caches and outputs keep their names and shapes; gradients flow as before. The families are
-    Qwen3-Next, Qwen3.5 and OLMo Hybrid. What is not recognised is left as it was, and a warning says so.
+    So do the norms and the elementwise part of the MLPs around them. Weights, state dict, caches and outputs keep their
+    names and shapes; gradients flow as before. The families are Qwen3-Next, Qwen3.5 and OLMo Hybrid. What is not recognised is left as it was, and a warning says so.
 
     Versions of transformers whose layers call functions of their module, rather than hold them, leave only the module to
     change: all models of that family then follow, until `disable`.
     """
-    layers = 0
+    sources: Set[str] = set()
+    left_alone: Set[nn.Module] = set()
     for name, module in model.named_modules():
         if not type(module).__name__.endswith("GatedDeltaNet"):
             continue
         source = sys.modules.get(type(module).__module__)
         if _has_other_activation(module):
             warnings.warn(f"accelerate: {name} is left as it was: its activation is not SiLU.")
+            left_alone.update(module.modules())
         elif "chunk_gated_delta_rule" in vars(module):
-            layers += 1
+            sources.add(type(module).__module__)
             _accelerate_layer(module)
-        elif hasattr(source, "torch_chunk_gated_delta_rule"):
-            layers += 1
+        elif source is not None and hasattr(source, "torch_chunk_gated_delta_rule"):
+            sources.add(type(module).__module__)
             _enable_family(source)
         else:
             warnings.warn(f"accelerate: {name} is left as it was: {type(module).__module__}.{type(module).__name__} is "
                           "not one of Qwen3-Next, Qwen3.5 and OLMo Hybrid.")
-    if layers:
+    if sources:
+        _accelerate_forwards(model, sources, left_alone)
         _accelerated.add(model)
     else:
         warnings.warn(f"accelerate: {type(model).__name__} is left as it was: it has no gated delta layers of Qwen3-Next, "
@@ -159,9 +168,8 @@ def _enable_family(module: Any) -> None:
     if getattr(module, "is_fast_path_available", True) is False:
         _replace(module, "is_fast_path_available", True)  # no warning about a slow path
     for value in list(vars(module).values()):
-        function = _forward_function(value) if isinstance(value, type) and value.__module__ == module.__name__ else None
-        if function is not None:
-            _replace(value, "forward", _class_forward(function, value.forward))
+        if isinstance(value, type) and value.__module__ == module.__name__ and value.__name__ in _FORWARDS:
+            _replace(value, "forward", _class_forward(_FORWARDS[value.__name__], getattr(value, "forward")))
 
 
 def _enable_transformers() -> None:

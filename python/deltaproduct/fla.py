@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .functional import _beside, delta_product, l2_norm
+from .functional import _autocast_dtype, _beside, _delta_product_joined, _joined_columns, delta_product
 
 __all__ = ["chunk_gated_delta_product", "chunk_gated_delta_rule", "chunk_delta_rule", "chunk_gdn",
            "fused_recurrent_gated_delta_rule", "fused_recurrent_delta_rule", "fused_recurrent_gdn"]
@@ -59,15 +59,19 @@ def _run(name: str, q: Tensor, k: Tensor, v: Tensor, g: Optional[Tensor], beta: 
     value_heads = v.shape[2]
     if value_heads != heads and value_heads % heads:
         raise ValueError(f"{name}: the heads of v ({value_heads}) must be a multiple of those of q ({heads}).")
-    if use_qk_l2norm_in_kernel:
-        q, k = l2_norm(q), l2_norm(k)
     if value_heads != heads:
         q, k = (x.repeat_interleave(value_heads // heads, dim=2) for x in (q, k))
-    beta, g, initial_state = (_beside(x, q, cast=True) for x in (beta, g, initial_state))
+    beta, g, initial_state = _beside(beta, q, cast=True), _beside(g, q, cast=True), _beside(initial_state, q, cast=True)
     if initial_state is not None and state_v_first:
         initial_state = initial_state.transpose(-1, -2)
-    k, v, beta = (x.unflatten(1, (T, num_householder)) for x in (k, v, beta))
-    o, state = delta_product(q, k, v, beta, log_gate=g, state=initial_state, cu_seqlens=cu_seqlens, scale=scale)
+    joined = _joined_columns(q, k, v) if num_householder == 1 and _autocast_dtype() is None else None
+    if joined is not None:
+        o, state = _delta_product_joined(joined, beta.unsqueeze(2), q.shape[-1], g, initial_state, cu_seqlens, scale,
+                                         use_qk_l2norm_in_kernel)
+    else:
+        k, v, beta = (x.unflatten(1, (T, num_householder)) for x in (k, v, beta))
+        o, state = delta_product(q, k, v, beta, log_gate=g, state=initial_state, cu_seqlens=cu_seqlens, scale=scale,
+                                 normalise_qk=use_qk_l2norm_in_kernel)
     if not output_final_state:
         return o, None
     return o, state.transpose(-1, -2).contiguous() if state_v_first else state

@@ -4,7 +4,8 @@ B batch, T tokens, N factors per token, H heads, K key width, V value width, C c
 """
 from __future__ import annotations
 
-from typing import Optional, Tuple
+import importlib
+from typing import Any, Optional, Tuple, overload
 
 import torch
 from torch import Tensor
@@ -34,6 +35,12 @@ def _autocast(*tensors: Tensor) -> Tuple[Tensor, ...]:
                  for x in tensors)
 
 
+@overload
+def _beside(x: Tensor, main: Tensor, cast: bool = ...) -> Tensor: ...
+@overload
+def _beside(x: Optional[Tensor], main: Tensor, cast: bool = ...) -> Optional[Tensor]: ...
+
+
 def _beside(x: Optional[Tensor], main: Tensor, cast: bool = False) -> Optional[Tensor]:
     """x in a dtype that the operators take beside `main`: the same, or float32 beside 16 bits.
 
@@ -47,16 +54,20 @@ def _beside(x: Optional[Tensor], main: Tensor, cast: bool = False) -> Optional[T
     return x.to(main.dtype) if cast or _autocast_dtype() is not None else x
 
 
+def _is_compiling() -> bool:
+    compiler = getattr(torch, "compiler", None)  # since torch 2.1
+    return compiler is not None and compiler.is_compiling()
+
+
 def _refuse_transforms(name: str, *tensors: Optional[Tensor]) -> None:
     """torch.func's transforms see neither the kernels nor their gradients."""
-    compiler = getattr(torch, "compiler", None)  # since torch 2.1
-    if compiler is not None and compiler.is_compiling():  # torch 2.6 cannot trace the question
+    if _is_compiling():  # torch 2.6 cannot trace the question
         return
     functorch = getattr(torch._C, "_functorch", None)
-    is_batched = getattr(functorch, "is_batchedtensor", None)
+    is_batched: Any = getattr(functorch, "is_batchedtensor", None)
     if is_batched is None:
         try:
-            from functorch._C import is_batchedtensor as is_batched  # torch 1.13
+            is_batched = importlib.import_module("functorch._C").is_batchedtensor  # torch 1.13
         except ImportError:
             return
     if any(x is not None and is_batched(x) for x in tensors):
@@ -65,7 +76,8 @@ def _refuse_transforms(name: str, *tensors: Optional[Tensor]) -> None:
 
 def delta_product(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_gate: Optional[Tensor] = None,
                   state: Optional[Tensor] = None, cu_seqlens: Optional[Tensor] = None,
-                  scale: Optional[float] = None, *, implementation: str = "auto") -> Tuple[Tensor, Tensor]:
+                  scale: Optional[float] = None, *, implementation: str = "auto",
+                  normalise_qk: bool = False) -> Tuple[Tensor, Tensor]:
     """Applies N generalised Householder transformations per token to a matrix-valued state.
 
     For each token: S = exp(log_gate) S; then for each of the N factors S = S + beta k (v - S^T k)^T; then
@@ -73,7 +85,7 @@ def delta_product(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_gate: Optio
 
     Args:
         q: queries [B,T,H,K]
-        k: keys [B,T,N,H,K]; unit rows for the usual behaviour, not normalised here (see `l2_norm`)
+        k: keys [B,T,N,H,K]; unit rows for the usual behaviour
         v: values [B,T,N,H,V]
         beta: step sizes [B,T,N,H], usually in [0,2]; 2 is a reflection
         log_gate: logarithm of the gate [B,T,H], at most 0; None: no gate
@@ -81,6 +93,7 @@ def delta_product(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_gate: Optio
         cu_seqlens: [S+1] int32 or int64; B = 1 then holds S sequences end to end, and states are [S,H,K,V]
         scale: multiplies o; None: K ** -0.5
         implementation: "auto", "reference", "chunked" or "fused"
+        normalise_qk: first divides rows of q and k by sqrt(sum of squares + 1e-6), without a pass over memory of its own
 
     Returns:
         o [B,T,H,V] in the dtype of q, and the state after the last token [B,H,K,V].
@@ -91,9 +104,45 @@ def delta_product(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_gate: Optio
     _refuse_transforms("delta_product", q, k, v, beta, log_gate, state)
     if _autocast_dtype() is not None:
         q, k, v = _autocast(q, k, v)
-        beta, log_gate, state = (_beside(x, q) for x in (beta, log_gate, state))
+        beta, log_gate, state = _beside(beta, q), _beside(log_gate, q), _beside(state, q)
     return _ops.delta_product(q, k, v, beta, log_gate=log_gate, state=state, scale=scale, cu_seqlens=cu_seqlens,
-                              implementation=implementation)
+                              implementation=implementation, normalise_qk=normalise_qk)
+
+
+def _joined_columns(q: Tensor, k: Tensor, v: Tensor) -> Optional[Tensor]:
+    """The tensor [B,T,H*(2*K+V)] whose columns q, k [B,T,H,K] and v [B,T,H,V] are, in that order and nothing else, or None.
+
+    With it the operator writes one gradient, where torch would join three by copying them. It is only of use where a
+    gradient is wanted.
+    """
+    if not torch.is_grad_enabled() or _is_compiling():
+        return None
+    base = q._base
+    if base is None or k._base is not base or v._base is not base:
+        return None
+    if any(x.grad_fn is None for x in (q, k, v)):  # a view made under no_grad requires a gradient, but hands none on
+        return None
+    B, T, H, K = q.shape
+    V = v.shape[-1]
+    columns = H * (2 * K + V)
+    if base.dtype != q.dtype or tuple(base.shape) != (B, T, columns) or not base.is_contiguous():
+        return None
+    begin = base.storage_offset()
+    for x, width in ((q, K), (k, K), (v, V)):
+        if (tuple(x.shape) != (B, T, H, width) or x.storage_offset() != begin
+                or x.stride() != (T * columns, columns, width, 1)):
+            return None
+        begin += H * width
+    return base
+
+
+def _delta_product_joined(qkv: Tensor, beta: Tensor, key_width: int, log_gate: Optional[Tensor], state: Optional[Tensor],
+                          cu_seqlens: Optional[Tensor], scale: Optional[float],
+                          normalise_qk: bool) -> Tuple[Tensor, Tensor]:
+    """`delta_product` of the columns of qkv [B,T,H*(2*K+V)], with N = 1; beta [B,T,1,H]."""
+    _refuse_transforms("delta_product", qkv, beta, log_gate, state)
+    return _ops.delta_product_joined(qkv, beta, key_width, log_gate=log_gate, state=state, scale=scale,
+                                     cu_seqlens=cu_seqlens, normalise_qk=normalise_qk)
 
 
 def short_conv(x: Tensor, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None,

@@ -33,7 +33,7 @@ class StateCache:
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         if self.layers:
-            self.layers = [LayerState(*(None if x is None else x.index_select(0, beam_idx) for x in layer))
+            self.layers = [LayerState._make(None if x is None else x.index_select(0, beam_idx) for x in layer)
                            for layer in self.layers]
 
 
@@ -56,13 +56,13 @@ class GatedDeltaProductForCausalLM(PreTrainedModel, GenerationMixin):
     def get_input_embeddings(self) -> torch.nn.Module:
         return self.model.embeddings
 
-    def set_input_embeddings(self, value: torch.nn.Module) -> None:
+    def set_input_embeddings(self, value: torch.nn.Embedding) -> None:
         self.model.embeddings = value
 
     def get_output_embeddings(self) -> torch.nn.Module:
         return self.lm_head
 
-    def set_output_embeddings(self, value: torch.nn.Module) -> None:
+    def set_output_embeddings(self, value: torch.nn.Linear) -> None:
         self.lm_head = value
 
     @classmethod

@@ -6,7 +6,7 @@ import os
 import pathlib
 import struct
 import tempfile
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import torch
 
@@ -22,7 +22,7 @@ def _size(dtype: torch.dtype) -> int:
     return torch.empty((), dtype=dtype).element_size()
 
 
-def _unique_keys(pairs: list) -> Dict[str, Any]:
+def _unique_keys(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a name occurs twice in the header")

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from . import fla
-from .functional import gated_rms_norm, short_conv
+from .functional import gated_rms_norm, rms_norm, short_conv, swiglu
 
 
 def chunk_gated_delta_rule(query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, chunk_size: int = 64,
@@ -70,17 +70,43 @@ def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Op
     return causal_conv1d_fn(joined[..., -(tokens + taps - 1):], weight, bias, activation=activation)[..., -tokens:]
 
 
-def gated_norm_forward(module: nn.Module, hidden_states: Tensor, gate: Optional[Tensor] = None) -> Tensor:
+# In what follows `module` is the module of transformers whose forward() is replaced; torch declares no attributes of modules.
+
+
+def gated_norm_forward(module: Any, hidden_states: Tensor, gate: Tensor) -> Tensor:
     """forward() of the classes *RMSNormGated: hidden_states, gate [...,D] -> the same shape."""
     eps = getattr(module, "variance_epsilon", None)
     return gated_rms_norm(hidden_states, gate, module.weight, module.eps if eps is None else eps)
+
+
+def _norm_weight(module: Any, x: Tensor) -> Tensor:
+    """In float32 beside 16 bits, as the original computes."""
+    weight: Tensor = module.weight
+    return weight.float() if x.dtype in (torch.bfloat16, torch.float16) else weight
+
+
+def rms_norm_forward(module: Any, hidden_states: Tensor) -> Tensor:
+    """forward() of OlmoHybridRMSNorm: hidden_states [...,D] -> the same shape."""
+    return rms_norm(hidden_states, _norm_weight(module, hidden_states), module.variance_epsilon)
+
+
+def zero_centred_rms_norm_forward(module: Any, x: Tensor) -> Tensor:
+    """forward() of the classes *RMSNorm of Qwen, whose weights are stored less 1: x [...,D] -> the same shape."""
+    return rms_norm(x, 1.0 + _norm_weight(module, x), module.eps)
+
+
+def gated_mlp_forward(module: Any, x: Tensor) -> Tensor:
+    """forward() of the classes *MLP: x [...,D] -> the same shape. The three products stay torch's."""
+    gate, up = module.gate_proj(x), module.up_proj(x)
+    is_silu = type(module.act_fn).__name__ in ("SiLU", "SiLUActivation")
+    return module.down_proj(swiglu(gate, up) if is_silu else module.act_fn(gate) * up)
 
 
 def short_convolution_forward(module: nn.Conv1d, hidden_states: Tensor, cache: Optional[Tensor] = None,
                               use_precomputed: bool = False, **kwargs: Any) -> Tuple[Tensor, Tensor]:
     """forward() of OlmoHybridShortConvolution: hidden_states [B,T,C], cache [B,C,W-1] -> [B,T,C] and the next cache."""
     x, taps = hidden_states.transpose(1, 2), module.weight.shape[-1]
-    if use_precomputed:
+    if use_precomputed and cache is not None:
         x = torch.cat([cache.to(x.dtype), x], dim=-1)
     y = causal_conv1d_fn(x, module.weight.squeeze(1), module.bias, activation="silu")
     next_cache = F.pad(x, (max(taps - 1 - x.shape[-1], 0), 0))

@@ -69,6 +69,31 @@ class FlaNames(unittest.TestCase):
         got, _ = deltaproduct.chunk_gated_delta_rule(q[:, :, ::2], k[:, :, ::2], v, g, beta)
         self.assertTrue(torch.equal(got, want))
 
+    def test_columns_of_one_tensor_have_one_gradient(self):
+        """As models split q, k and v: the same values and gradients as for tensors of their own."""
+        leaf = torch.randn(2, 70, 3 * (2 * 8 + 6), generator=torch.Generator().manual_seed(0), requires_grad=True)
+        others = operands(B=2, T=70, N=1, H=3, K=8, V=6)
+        g, beta, weight = others["log_gate"], others["beta"][:, :, 0], torch.randn(2, 70, 3, 6)
+
+        def split(y):
+            return [part.unflatten(-1, (3, -1)) for part in y.split([24, 24, 18], -1)]
+
+        def run(q, k, v):
+            o, state = deltaproduct.chunk_gated_delta_rule(q, k, v, g, beta, use_qk_l2norm_in_kernel=True,
+                                                           output_final_state=True)
+            return [o, state, *torch.autograd.grad((o * weight).sum() + state.sum(), (leaf, g, beta))]
+        y = leaf * 1
+        q, k, v = split(y)
+        self.assertIs(F._joined_columns(q, k, v), y)
+        for got, want in zip(run(q, k, v), run(*(x.clone() for x in split(leaf * 1)))):
+            self.assertLess(largest_error(got, want), 1e-6)
+        with torch.no_grad():
+            self.assertIsNone(F._joined_columns(q, k, v))
+            unrecorded = split(y)
+        wide = leaf.new_zeros(2, 71, 66).requires_grad_() * 1
+        for apart in ((k, q, v), (q, k, v * 1), (q, k, v.detach()), (q, k[:, 1:], v), unrecorded, split(wide[:, 1:]), split(leaf)[::-1]):
+            self.assertIsNone(F._joined_columns(*apart))
+
     def test_arguments_in_the_order_of_fla(self):
         """As fla's own functions have them, so that calls by position mean the same."""
         common = "scale initial_state output_final_state use_qk_l2norm_in_kernel"

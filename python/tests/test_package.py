@@ -81,6 +81,9 @@ class Wheel(unittest.TestCase):
         self.assertEqual("model" in figures, importlib.util.find_spec("transformers") is not None)
         for row in figures.get("model", []):
             self.assertIn(f"{row['ratio']:7.1f}   {row['what']}", result.stdout)
+        for bound in figures.get("bounds", []):
+            self.assertIn(bound["what"], result.stdout)
+        self.assertIn("s] operator, B 2", result.stderr)
 
     def test_one_version(self):
         self.assertIn(f"VERSION {build_backend.VERSION} ", (ROOT / "CMakeLists.txt").read_text())

@@ -205,6 +205,13 @@ class Accelerated(unittest.TestCase):
         self.assertEqual(len(layers), 2)
         return layers
 
+    def test_norms_and_mlps_are_replaced_too(self):
+        for family, model, fast in self.pairs():
+            replaced = {type(module).__name__ for module in fast.modules()
+                        if isinstance(vars(module).get("forward"), acceleration._ForwardReplacement)}
+            names = {"RMSNorm", "RMSNormGated", "MLP"} | ({"ShortConvolution"} if family == "OlmoHybrid" else set())
+            self.assertEqual(replaced, {family + name for name in names})
+
     def test_disable_restores_a_model(self):
         tokens = random_tokens(1, 70)
         for family, model, fast in self.pairs():

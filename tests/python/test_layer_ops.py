@@ -160,7 +160,7 @@ class LayerOperators(unittest.TestCase):
 
         table = (ROOT / "docs/operators.md").read_text().split("## ")[0]
         calls = re.findall(r"`(\w+)\(([^`]*)\)`", table)
-        self.assertEqual(len(calls), 12)
+        self.assertEqual(len(calls), 13)
         for name, documented in calls:
             if name == "load_library":
                 continue

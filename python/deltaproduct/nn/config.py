@@ -129,7 +129,8 @@ class ModelConfig:
 def _checked(value: Any, field: "dataclasses.Field[Any]", where: str) -> Any:
     """The value, if it has the field's type and is positive."""
     kind = {"str": "str", "bool": "bool", "float": "number"}.get(str(field.type), "int")
-    expected = {"str": str, "bool": bool, "number": (int, float), "int": int}[kind]
+    types: Dict[str, Any] = {"str": str, "bool": bool, "number": (int, float), "int": int}
+    expected = types[kind]
     if not isinstance(value, expected) or (isinstance(value, bool) and kind != "bool"):
         raise ValueError(f"{where}: {field.name} must be {kind}, got {json.dumps(value)}.")
     if kind in ("int", "number") and not value > 0:

@@ -1,0 +1,4 @@
+"""python -m deltaproduct.bench"""
+from .report import main
+
+main()
