@@ -32,9 +32,9 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, state: Optional[LayerState] = None,
                 cu_seqlens: Optional[Tensor] = None) -> Tuple[Tensor, LayerState]:
-        mixed, state = self.attn(self.attn_norm(x), state, cu_seqlens)
+        mixed, next_state = self.attn(self.attn_norm(x), state, cu_seqlens)
         x = x + mixed
-        return x + self.mlp(self.mlp_norm(x)), state
+        return x + self.mlp(self.mlp_norm(x)), next_state
 
 
 class GatedDeltaProductModel(nn.Module):
