@@ -32,9 +32,8 @@ CpuFeatures this_cpu() {
 std::string better_blas_kernels(const std::string& chosen, const CpuFeatures& cpu) {
   constexpr std::array<std::string_view, 6> kOld = {"Prescott",   "Core2",   "Penryn",
                                                     "Dunnington", "Nehalem", "Sandybridge"};
-  const bool old = std::ranges::find(kOld, chosen) != kOld.end(), avx2 = chosen == "Haswell" || chosen == "Zen";
-  if (cpu.avx512) return old || avx2 ? "SkylakeX" : "";
-  return cpu.avx2 && old ? "Haswell" : "";
+  if (!cpu.avx2 || std::ranges::find(kOld, chosen) == kOld.end()) return "";
+  return cpu.avx512 ? "SkylakeX" : "Haswell";
 }
 
 void restart_with_better_blas_kernels(char** argv) {

@@ -13,8 +13,7 @@ struct CpuFeatures {
 std::string better_blas_kernels(const std::string& chosen, const CpuFeatures& cpu);
 
 /// OpenBLAS chooses by the CPU's model number when it is loaded, and takes its oldest kernels for a model
-/// newer than itself: sgemm then runs at a fifth of its speed (OpenBLAS 0.3.21 on Emerald Rapids). For AMD's CPUs with
-/// AVX-512 (Zen 4 and 5) it takes those for AVX2, with which a training step of hidden 128 takes 1.43 times as long. Only
+/// newer than itself: sgemm then runs at a fifth of its speed (OpenBLAS 0.3.21 on Emerald Rapids). Only
 /// the environment can say otherwise, so this starts the program anew with OPENBLAS_CORETYPE set, unless
 /// it is set already. Call it first in main.
 void restart_with_better_blas_kernels(char** argv);
