@@ -38,7 +38,7 @@ test=$?
 end=$(clock)
 
 targets=$(qemu-aarch64 -cpu max build/aarch64/src/core/kernels/kernels_test --gtest_list_tests |
-  grep -oE '/(NEON|SVE|EMU128|SCALAR)[A-Z0-9_]*$' | sort -u | tr -d / | tr '\n' ' ')
+  grep -oE '/(NEON|SVE|EMU128|SCALAR)[A-Z0-9_]*' | sort -u | tr -d / | tr '\n' ' ')
 [[ $compiler == clang ]] && with="clang $(clang++ -dumpversion)" || with="gcc $(aarch64-linux-gnu-g++ -dumpfullversion)"
 echo "aarch64: $with, Highway $(version libhwy-dev:arm64) with ${targets% }, no libtorch:" \
   "built in $(span $((middle - start))), tests $(result "$test") in $(span $((end - middle))):" \
