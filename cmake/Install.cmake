@@ -1,7 +1,7 @@
 # Headers, libraries, the licence, and packages for find_package(deltaproduct) and pkg-config. The public interface is
 # deltaproduct::core and ::tokenizer with the headers of include/deltaproduct/; neither needs libtorch. When libtorch was used
 # there are also the lab's ::ops, ::dist, ::nn, ::tasks and ::train, with the headers listed here and those that
-# they include.
+# they include. The component `programs` is what running them takes and nothing to compile with.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -49,13 +49,13 @@ if(DP_TORCH)
   file(RELATIVE_PATH DP_LIBRARIES_FROM_PROGRAM /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(dp-lab PROPERTIES INSTALL_RPATH
     "$ORIGIN/${DP_LIBRARIES_FROM_PROGRAM};${DP_OPENBLAS_DIR}")
-  install(TARGETS dp dp-lab dp-train-sentencepiece RUNTIME)
+  install(TARGETS dp dp-lab dp-train-sentencepiece RUNTIME COMPONENT programs)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs DESTINATION ${CMAKE_INSTALL_DATADIR}/deltaproduct)
 endif()
 
 install(TARGETS ${DP_INSTALL_TARGETS} EXPORT deltaproduct)
 if(DP_INSTALL_TORCH_TARGETS)
-  install(TARGETS ${DP_INSTALL_TORCH_TARGETS} EXPORT deltaproduct-torch)
+  install(TARGETS ${DP_INSTALL_TORCH_TARGETS} EXPORT deltaproduct-torch LIBRARY COMPONENT programs)
   install(EXPORT deltaproduct-torch NAMESPACE deltaproduct:: FILE deltaproduct-torch-targets.cmake
           DESTINATION ${DP_PACKAGE_DIR})
 endif()

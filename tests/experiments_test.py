@@ -118,6 +118,11 @@ class RunAll(Case):
         self.assertIn("src has changes that are not committed", result.stderr)
         self.assertFalse((self.work / "experiments/state-tracking/tiny/runs").exists())
 
+    def test_a_program_that_cannot_be_installed_ends_nothing(self):
+        shutil.rmtree(self.work / "programs")  # and the build folder has no build.ninja
+        self.assertEqual(self.run_all(self.work).returncode, 2)
+        self.assertEqual(list(self.work.glob("experiments/state-tracking/tiny/ended*")), [])
+
     def test_wrong_arguments(self):
         for arguments in [[], [self.work, "sell"], [self.work, "store", "more"]]:
             self.assertEqual(self.run_all(*arguments).returncode, 2)
