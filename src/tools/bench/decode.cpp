@@ -100,15 +100,20 @@ ordered_json bench_products(const ModelConfig& config, Executor& executor) {
   for (const WeightFormat format : kWeightFormats) std::printf(" | %8s", dtype_name(format));
   std::printf("\n");
   LinearScratch scratch;
+  // What is timed has just run once: OpenBLAS's threads spin for a while after a product, and would slow down whoever comes next.
+  const auto time_second = [](BestTime& best, const auto& product) {
+    product();
+    best.time(product);
+  };
   for (const size_t M : {size_t{16}, size_t{64}, size_t{128}, kMostRows}) {
     BestTime peer;
     std::vector<BestTime> ours(weights.size());
     for (int round = 0; round < kRounds + 1; ++round) {
-      peer.time([&] {
+      time_second(peer, [&] {
         sgemm(x.data(), M, I, static_cast<const float*>(weights[0].matrix.data), O, y.data());
       });
       for (size_t i = 0; i < weights.size(); ++i)
-        ours[i].time([&] {
+        time_second(ours[i], [&] {
           const LinearOutput output{weights[i].matrix, y.data(), O, false};
           linear(x.data(), M, I, {&output, 1}, scratch, executor);
         });
@@ -184,14 +189,16 @@ int bench_decode(const BenchDecodeOptions& options) {
   std::printf("%s, %d threads; %s, %s parameters, random weights, one sequence.\n\n",
               cpu_name().c_str(), threads, options.model.c_str(),
               format_count(static_cast<double>(runtime::model_size(config).parameters())).c_str());
-  const ordered_json rows = bench_dtypes(config, options.seconds, executor);
-  const ordered_json products = bench_products(config, executor);
-  const ordered_json prompt = bench_prompt(config, options.prompt_tokens, executor);
+  // First, because a new process takes longer to start from one that has used much memory.
   const FirstToken first = time_first_token(load_config, threads);
-  std::printf("\n%s from disk, %.2f GB in the page cache: first token of a new process after %.3f s, reading the file %.3f s, ratio %.2f (<=%.2f %s)\n",
+  std::printf("%s from disk, %.2f GB in the page cache: first token of a new process after %.3f s, reading the file %.3f s, ratio %.2f (<=%.2f %s)\n\n",
               options.load_model.c_str(), first.file_bytes * 1e-9, first.first_token_seconds,
               first.read_seconds, first.ratio(), kMostFirstToken,
               verdict(first.ratio() <= kMostFirstToken));
+  std::fflush(stdout);
+  const ordered_json rows = bench_dtypes(config, options.seconds, executor);
+  const ordered_json products = bench_products(config, executor);
+  const ordered_json prompt = bench_prompt(config, options.prompt_tokens, executor);
   options.json.write({{"cpu", cpu_name()},
                       {"threads", threads},
                       {"model", options.model},

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/child_process.h"
 #include "base/timer.h"
 #include "theory/compile.h"
 #include "tools/bench/model.h"
@@ -114,24 +115,16 @@ int bench_start(const BenchStartOptions& options) {
 
 ProcessTimes run_this_program(const std::vector<std::string>& arguments, const std::string& input) {
   const std::string program = fs::read_symlink("/proc/self/exe").string();
-  std::vector<char*> argv{const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
+  std::vector<std::string> command{program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
   const TemporaryDirectory directory;
   std::ofstream(directory.path() / "input") << input;
   int output[2];
-  if (pipe(output) != 0) throw std::runtime_error("cannot make a pipe");
+  if (pipe2(output, O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
+  const int in = open((directory.path() / "input").c_str(), O_RDONLY | O_CLOEXEC);
   const Timer timer;
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("cannot start a process");
-  if (child == 0) {
-    const int in = open((directory.path() / "input").c_str(), O_RDONLY);
-    dup2(in, STDIN_FILENO);
-    dup2(output[1], STDOUT_FILENO);
-    close(output[0]), close(output[1]), close(in);
-    execv(program.c_str(), argv.data());
-    _exit(127);
-  }
+  const pid_t child = start_child({.command = command, .input = in, .output = output[1]});
+  close(in);
   close(output[1]);
   ProcessTimes times;
   char buffer[1 << 16];
