@@ -267,7 +267,7 @@ void read_long_texts(const LanguageModel& model, const TextSubject& subject,
                      const TokenDataset& data, std::vector<int64_t> lengths, int64_t sequences,
                      int64_t rank_every, ordered_json& out) {
   std::ranges::sort(lengths);
-  lengths.erase(std::ranges::unique(lengths).begin(), lengths.end());
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
   std::vector<uint64_t> begins;
   const at::Tensor texts = long_texts(data, sequences, lengths.back(), begins);
   const analysis::TextWalk read = walk(model, texts, {}, "reading");

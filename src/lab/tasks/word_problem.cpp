@@ -30,8 +30,9 @@ std::vector<int32_t> generators_first(const FiniteGroup& group, std::vector<int3
     generators.push_back(a);
     generated = group.subgroup(generators);
   }
-  std::ranges::stable_partition(
-      elements, [&](int32_t a) { return std::ranges::find(generators, a) != generators.end(); });
+  std::stable_partition(elements.begin(), elements.end(), [&](int32_t a) {
+    return std::ranges::find(generators, a) != generators.end();
+  });
   return elements;
 }
 

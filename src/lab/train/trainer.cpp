@@ -38,7 +38,7 @@ LanguageModel fresh_model(const ModelConfig& config, const TrainerOptions& optio
 // In the order of the optimiser: parameters that decay, then the others.
 NamedParameters in_groups(LanguageModel& model) {
   NamedParameters all = model.parameters();
-  std::ranges::stable_partition(all, [](const NamedParameter& p) { return p.parameter->decay; });
+  std::stable_partition(all.begin(), all.end(), [](const NamedParameter& p) { return p.parameter->decay; });
   return all;
 }
 

@@ -81,7 +81,7 @@ LevelPlan plan_level(int64_t start, std::vector<StateMap> maps,
                      std::vector<std::vector<MapPaths::Edge>> edges, const std::string& name) {
   for (auto& list : edges) {
     std::ranges::sort(list);
-    list.erase(std::ranges::unique(list).begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
   }
   auto paths = std::make_shared<MapPaths>(std::move(edges), maps.size(), name);
   return {start, std::move(maps), [paths](int64_t length) { return paths->words(length); }};
