@@ -64,26 +64,20 @@ class PlainStream final : public ByteStream {
   uint64_t position_ = 0;
 };
 
-// What both formats have in common: a buffer of compressed bytes, and an end that may come too early.
+// What both formats have in common: buffers of compressed and of decompressed bytes, and an end that may come too early.
 class CompressedStream : public ByteStream {
  public:
-  explicit CompressedStream(const std::filesystem::path& path) : file_(path), input_(1 << 16) {}
+  explicit CompressedStream(const std::filesystem::path& path)
+      : file_(path), input_(1 << 16), output_(1 << 16) {}
 
   size_t read(char* to, size_t size) override {
     size_t done = 0;
-    while (done < size && damage_.empty() && !at_end_) {
-      if (begin_ == end_) {
-        begin_ = 0;
-        end_ = file_.read(input_.data(), input_.size());
-      }
-      // Without input there may still be output that the decompressor holds back.
-      const bool no_more = end_ == 0;
-      const size_t got = decompress(to + done, size - done);
-      done += got;
-      if (!no_more || got > 0) continue;
-      at_end_ = true;
-      if (!complete_ && damage_.empty())
-        damage_ = "is damaged: it ends in the midst of its compressed data";
+    while (done < size) {
+      if (given_ == made_ && !refill()) break;
+      const size_t part = std::min(size - done, made_ - given_);
+      std::memcpy(to + done, output_.data() + given_, part);
+      given_ += part;
+      done += part;
     }
     return done;
   }
@@ -103,9 +97,30 @@ class CompressedStream : public ByteStream {
   std::string damage_;
 
  private:
+  // Always asks for as much: what zstd returns of damaged data depends on the room that it is given, and a reader
+  // that goes on later has to find the same bytes.
+  bool refill() {
+    given_ = made_ = 0;
+    while (made_ == 0 && damage_.empty() && !at_end_) {
+      if (begin_ == end_) {
+        begin_ = 0;
+        end_ = file_.read(input_.data(), input_.size());
+      }
+      // Without input there may still be output that the decompressor holds back.
+      const bool no_more = end_ == 0;
+      made_ = decompress(output_.data(), output_.size());
+      if (!no_more || made_ > 0) continue;
+      at_end_ = true;
+      if (!complete_ && damage_.empty())
+        damage_ = "is damaged: it ends in the midst of its compressed data";
+    }
+    return made_ > 0;
+  }
+
   PlainStream file_;
-  std::vector<char> input_;
-  size_t begin_ = 0, end_ = 0;
+  std::vector<char> input_, output_;
+  size_t begin_ = 0, end_ = 0;    // of the input that is not yet decompressed
+  size_t given_ = 0, made_ = 0;  // of the output that is not yet read
   bool at_end_ = false;
 };
 

@@ -10,6 +10,7 @@ namespace dp {
 namespace {
 
 constexpr std::string_view kBlank = " \t\r\n\v\f";
+constexpr size_t kBlock = 1 << 16;  // bytes read at a time
 constexpr size_t kLongestSeparator = 4096;  // with its line end; a longer line is none
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(kBlank) == line.npos; }
@@ -144,7 +145,6 @@ TextPiece TextReader::take(size_t text, size_t all) {
 }
 
 void TextReader::skip_line() {
-  constexpr size_t kBlock = 1 << 16;
   for (;;) {
     const size_t newline = rest().find('\n');
     if (newline != std::string_view::npos) return consume(newline + 1);
@@ -154,7 +154,6 @@ void TextReader::skip_line() {
 }
 
 std::optional<TextPiece> TextReader::next_line() {
-  constexpr size_t kBlock = 1 << 18;
   for (size_t searched = 0;;) {
     size_t end = rest().find('\n', searched);
     if (end == std::string_view::npos && rest().size() <= options_.longest_line) {
@@ -213,7 +212,7 @@ std::optional<TextPiece> TextReader::next_text() {
     } else if (found) {
       return finish(take(found->begin, found->end), true);
     } else if (rest().size() <= visible && !at_end_) {
-      fill(std::max<size_t>(1 << 16, std::min(4 * rest().size(), 2 * visible)));
+      fill(std::max(kBlock, std::min(4 * rest().size(), 2 * visible)));
     } else if (rest().size() > limit) {
       const size_t cut = cut_text(rest(), limit);
       return finish(take(cut, cut), false);
