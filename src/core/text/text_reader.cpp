@@ -98,6 +98,7 @@ void TextReader::open_file() {
     throw InputError(quote(source.path.string()) + " has become shorter than the " +
                      std::to_string(position_.offset) + " bytes that were read of it before");
   buffer_.clear();
+  scanned_.reset();
   begin_ = 0;
   at_end_ = false;
 }
@@ -120,6 +121,10 @@ void TextReader::consume(size_t size) {
   position_.lines += static_cast<uint64_t>(std::ranges::count(bytes, '\n'));
   if (!bytes.empty()) position_.mid_line = !bytes.ends_with('\n');
   begin_ += size;
+  if (scanned_ && *scanned_ < size)
+    scanned_.reset();
+  else if (scanned_)
+    *scanned_ -= size;
 }
 
 TextPiece TextReader::broken_piece(std::string what) {
@@ -193,22 +198,22 @@ std::optional<TextPiece> TextReader::next_text() {
   // What a piece is depends on its position and the bytes after it alone, never on how many of them happen to be in
   // the buffer: or it would be another one after an interruption.
   const size_t visible = options_.separator ? limit + kLongestSeparator : limit;
-  std::optional<size_t> scanned;  // lines up to there are no separators; none: begin anew
   for (;;) {
     std::optional<Lines> found;
     if (options_.separator) {
-      if (!scanned && position_.mid_line) {
-        const size_t newline = rest().find('\n');
-        if (newline != std::string_view::npos) scanned = newline + 1;
-      } else if (!scanned) {
-        scanned = 0;
+      const std::string_view text = rest().substr(0, visible);
+      const bool last = at_end_ && text.size() == rest().size();
+      if (!scanned_ && position_.mid_line) {
+        const size_t newline = text.find('\n');
+        if (newline != std::string_view::npos) scanned_ = newline + 1;
+      } else if (!scanned_) {
+        scanned_ = 0;
       }
-      if (scanned) found = find_separator(rest(), *options_.separator, at_end_, *scanned);
-      if (found && (found->begin > limit || found->end > visible)) found.reset();
+      if (scanned_) found = find_separator(text, *options_.separator, last, *scanned_);
+      if (found && found->begin > limit) found.reset();
     }
     if (found && found->begin == 0 && !position_.inside) {
       consume(found->end);
-      scanned.reset();
     } else if (found) {
       return finish(take(found->begin, found->end), true);
     } else if (rest().size() <= visible && !at_end_) {

@@ -89,8 +89,9 @@ class TextReader {
   std::unique_ptr<ByteStream> stream_;  // of the file at position_, once something of it is wanted
   std::string buffer_;                  // what follows position_, from begin_ on
   size_t begin_ = 0;
-  bool at_end_ = false;          // nothing follows the buffer
-  uint64_t bytes_of_files_ = 0;  // of those before this one
+  bool at_end_ = false;            // nothing follows the buffer
+  std::optional<size_t> scanned_;  // lines of rest() before there are no separators
+  uint64_t bytes_of_files_ = 0;    // of those before this one
 };
 
 /// Where to cut text of more than `limit` bytes, so that tokens are those of the whole if possible: 1 .. limit. Behind
