@@ -332,6 +332,14 @@ class AutoClasses(unittest.TestCase):
                                 env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
         self.assertEqual(result.stdout.strip(), "GatedDeltaNetConfig", result.stderr)
 
+    def test_classes_that_others_registered_before_stay(self):
+        code = "import transformers; Theirs = type('Theirs', (transformers.PretrainedConfig,), dict(model_type='delta_net')); " \
+               "transformers.AutoConfig.register('delta_net', Theirs); import deltaproduct; " \
+               "print(*(type(transformers.AutoConfig.for_model(x)).__name__ for x in ('delta_net', 'gated_deltanet')))"
+        result = subprocess.run([sys.executable, "-B", "-W", "ignore", "-c", code], capture_output=True, text=True,
+                                env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
+        self.assertEqual(result.stdout.strip(), "Theirs GatedDeltaNetConfig", result.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
