@@ -263,6 +263,10 @@ class Accelerated(unittest.TestCase):
 
 @unittest.skipUnless(HAS_TRANSFORMERS, "transformers is not installed")
 class AutoClasses(unittest.TestCase):
+    def setUp(self):
+        if "fla" in sys.modules:
+            self.skipTest("fla is imported and has registered its own classes, which test_fla.py has")
+
     def tiny(self, **fields):
         torch.manual_seed(0)
         return nn.GatedDeltaProductForCausalLM(vocab_size=97, hidden_size=32, num_hidden_layers=2, num_heads=2,
