@@ -258,7 +258,7 @@ def _replace_in_fla(original: Function, function: Function) -> None:
 
 
 def _enable_fla() -> None:
-    """Registers with fla where it dispatches whole operators to backends; replaces what else its layers and models call."""
+    """Registers the operator that fla dispatches to backends; replaces what else its layers and models call."""
     if any(getattr(owner, "__name__", "").startswith("fla.") for owner, _, _ in _replaced):
         return
     for package in ("fla.layers", "fla.models"):  # who imports by name what is replaced
