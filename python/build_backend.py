@@ -51,9 +51,13 @@ def run(command, failure):
         raise SystemExit(f"deltaproduct: {failure}") from None
 
 
+def build_folder(torch_version):
+    return f"python-{re.sub('[^0-9A-Za-z.]', '_', torch_version)}"
+
+
 def build_library(torch):
     """The shared library, in build/python-TORCH; CMake goes on from what is there."""
-    build = ROOT / "build" / f"python-{re.sub('[^0-9A-Za-z.]', '_', torch['version'])}"
+    build = ROOT / "build" / build_folder(torch["version"])
     configure = ["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DDP_OPS_ONLY=ON", "-DDP_TESTS=OFF"]
     if shutil.which("ninja"):
         configure += ["-G", "Ninja"]
@@ -94,10 +98,7 @@ class Wheel:
     def add(self, name, data):
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         self.record.append(f"{name},sha256={digest},{len(data)}")
-        entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))  # the same bytes for the same contents
-        entry.external_attr = 0o644 << 16
-        entry.compress_type = zipfile.ZIP_DEFLATED
-        self.archive.writestr(entry, data)
+        self._write(name, data)
 
     def finish(self):
         self.add(f"{DIST_INFO}/METADATA", metadata().encode())
@@ -105,8 +106,14 @@ class Wheel:
                                         f"Tag: {tag()}\n").encode())
         self.add(f"{DIST_INFO}/LICENSE", (ROOT / "LICENSE").read_bytes())
         self.record.append(f"{DIST_INFO}/RECORD,,")
-        self.archive.writestr(f"{DIST_INFO}/RECORD", "\n".join(self.record) + "\n")
+        self._write(f"{DIST_INFO}/RECORD", "\n".join(self.record) + "\n")
         self.archive.close()
+
+    def _write(self, name, data):
+        entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))  # the same bytes for the same contents
+        entry.external_attr = 0o644 << 16
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        self.archive.writestr(entry, data)
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import warnings
 import weakref
@@ -15,7 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple, TypeVar
 import torch
 from torch import nn
 
-from . import fla, substitutes
+from . import fla, fla_modules, substitutes
 
 __all__ = ["accelerate", "enable", "disable"]
 
@@ -26,6 +27,12 @@ Function = Callable[..., Any]
 _FAMILIES = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "olmo_hybrid")
 
 
+def _is_on_cpu(*args: Any, **kwargs: Any) -> bool:
+    """Whether the first tensor is."""
+    tensors = (x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
+    return next(tensors).device.type in ("cpu", "meta")
+
+
 class _Replacement:
     """Calls `function` for tensors on the CPU and `original`, if there is one, for others."""
 
@@ -33,9 +40,9 @@ class _Replacement:
         self.function, self.original = function, original
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tensors = (x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
-        on_cpu = next(tensors).device.type in ("cpu", "meta")
-        return (self.function if on_cpu or self.original is None else self.original)(*args, **kwargs)
+        if self.original is None or _is_on_cpu(*args, **kwargs):
+            return self.function(*args, **kwargs)
+        return self.original(*args, **kwargs)
 
 
 class _ForwardReplacement:
@@ -44,10 +51,9 @@ class _ForwardReplacement:
     def __init__(self, function: Function, module: nn.Module) -> None:
         self.function, self.module = function, module
 
-    def __call__(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        on_cpu = x.device.type in ("cpu", "meta")
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         original: Function = getattr(type(self.module), "forward")
-        return (self.function if on_cpu else original)(self.module, x, *args, **kwargs)
+        return (self.function if _is_on_cpu(*args, **kwargs) else original)(self.module, *args, **kwargs)
 
 
 # What a layer of transformers holds, or its module defines, by name.
@@ -97,7 +103,8 @@ def accelerate(model: Model) -> Model:
     """Lets the gated delta layers of a transformers model run on these kernels; returns the same model.
 
     So do the norms and the elementwise part of the MLPs around them. Weights, state dict, caches and outputs keep their
-    names and shapes; gradients flow as before. The families are Qwen3-Next, Qwen3.5 and OLMo Hybrid. What is not recognised is left as it was, and a warning says so.
+    names and shapes; gradients flow as before. The families are Qwen3-Next, Qwen3.5 and OLMo Hybrid. What is not recognised
+    is left as it was, and a warning says so. Models of fla need `enable` instead, which is for all of them.
 
     Versions of transformers whose layers call functions of their module, rather than hold them, leave only the module to
     change: all models of that family then follow, until `disable`.
@@ -108,6 +115,8 @@ def accelerate(model: Model) -> Model:
         if not type(module).__name__.endswith("GatedDeltaNet"):
             continue
         source = sys.modules.get(type(module).__module__)
+        if type(module).__module__.startswith("fla."):
+            continue
         if _has_other_activation(module):
             warnings.warn(f"accelerate: {name} is left as it was: its activation is not SiLU.")
             left_alone.update(module.modules())
@@ -123,6 +132,9 @@ def accelerate(model: Model) -> Model:
     if sources:
         _accelerate_forwards(model, sources, left_alone)
         _accelerated.add(model)
+    elif any(type(module).__module__.startswith("fla.layers.") for module in model.modules()):
+        warnings.warn(f"accelerate: {type(model).__name__} is left as it was: it has layers of fla, which call fla's "
+                      "functions; deltaproduct.enable() replaces these.")
     else:
         warnings.warn(f"accelerate: {type(model).__name__} is left as it was: it has no gated delta layers of Qwen3-Next, "
                       "Qwen3.5 or OLMo Hybrid.")
@@ -149,8 +161,8 @@ def _replace(owner: Any, name: str, value: Any) -> None:
 
 
 def _class_forward(function: Function, original: Function) -> Function:
-    def forward(module: nn.Module, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        return (function if x.device.type in ("cpu", "meta") else original)(module, x, *args, **kwargs)
+    def forward(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return (function if _is_on_cpu(*args, **kwargs) else original)(module, *args, **kwargs)
     return forward
 
 
@@ -192,6 +204,10 @@ class _FlaBackend:
     def is_enabled(cls) -> bool:
         return _FlaBackend.active
 
+    @classmethod
+    def can_use(cls) -> bool:  # fla's own remembers its first answer
+        return cls.is_enabled()
+
     def verify(self, name: str, *args: Any, **kwargs: Any) -> Tuple[bool, Optional[str]]:
         tensors = (x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
         return next(tensors).device.type == "cpu", "deltaproduct computes on CPUs"
@@ -200,8 +216,27 @@ class _FlaBackend:
         return fla.chunk_gated_delta_rule(*args, **kwargs)
 
 
+# What fla's delta-rule layers and models call, by the module that defines it.
+_FLA_FUNCTIONS: Dict[str, Dict[str, Function]] = {
+    "fla.ops.gated_delta_product": {"chunk_gated_delta_product": fla.chunk_gated_delta_product},
+    "fla.ops.gated_delta_rule": {name: getattr(fla, name) for name in (
+        "chunk_gated_delta_rule", "chunk_gdn", "fused_recurrent_gated_delta_rule", "fused_recurrent_gdn")},
+    "fla.ops.delta_rule": {"chunk_delta_rule": fla.chunk_delta_rule,
+                           "fused_recurrent_delta_rule": fla.fused_recurrent_delta_rule},
+    "fla.modules.conv.causal_conv1d": {"causal_conv1d": fla_modules.causal_conv1d},
+    "fla.modules.conv.triton.ops": {"causal_conv1d_update": fla_modules.causal_conv1d_update},
+    "fla.modules.layernorm": {"rms_norm": fla_modules.rms_norm},
+    "fla.modules.fused_norm_gate": {"rms_norm_gated": fla_modules.rms_norm_gated},
+    "fla.modules.activations": {"swiglu": fla_modules.swiglu, "swiglu_linear": fla_modules.swiglu_linear},
+    "fla.modules.fused_cross_entropy": {"cross_entropy_loss": fla_modules.cross_entropy_loss},
+    "fla.modules.fused_linear_cross_entropy": {
+        "fused_linear_cross_entropy_loss": fla_modules.fused_linear_cross_entropy_loss}}
+
+
 def _register_with_fla() -> bool:
     """Whether fla has a registry of backends that could be told of these kernels."""
+    if os.environ.get("FLA_DISABLE_BACKEND_DISPATCH") == "1":
+        return False
     try:
         registry = importlib.import_module("fla.ops.gated_delta_rule.backends").gdr_registry
         base = importlib.import_module("fla.ops.backends").BaseBackend
@@ -212,29 +247,51 @@ def _register_with_fla() -> bool:
     return True
 
 
+def _replace_in_fla(original: Function, function: Function) -> None:
+    """Under every name that fla's modules have for it."""
+    replacement = _Replacement(function, original)
+    for module_name, module in list(sys.modules.items()):
+        if module_name == "fla" or module_name.startswith("fla."):
+            for name, value in list(vars(module).items()):
+                if value is original:
+                    _replace(module, name, replacement)
+
+
 def _enable_fla() -> None:
-    """Registers with fla where it dispatches to backends; replaces its other functions wherever they were imported."""
-    for package in ("fla.ops.gated_delta_product", "fla.ops.gated_delta_rule", "fla.ops.delta_rule", "fla.layers"):
+    """Registers the operator that fla dispatches to backends; replaces what else its layers and models call."""
+    if any(getattr(owner, "__name__", "").startswith("fla.") for owner, _, _ in _replaced):
+        return
+    for package in ("fla.layers", "fla.models"):  # who imports by name what is replaced
         try:
             importlib.import_module(package)
         except Exception as error:  # fla may be there and its Triton not
             warnings.warn(f"enable: {package} cannot be imported ({type(error).__name__}: {error}) and is left as it was.")
     _FlaBackend.active = _register_with_fla()
-    for module_name, module in list(sys.modules.items()):
-        if module_name != "fla" and not module_name.startswith("fla."):
+    dispatched = ("chunk_gated_delta_rule", "chunk_gdn") if _FlaBackend.active else ()
+    for module_name, functions in _FLA_FUNCTIONS.items():
+        try:
+            module = importlib.import_module(module_name)
+        except Exception as error:
+            if module_name.startswith("fla.ops."):  # other versions have other modules
+                warnings.warn(f"enable: {module_name} cannot be imported ({type(error).__name__}: {error}) and is left as "
+                              "it was.")
             continue
-        for name in fla.__all__:
-            value = vars(module).get(name)
-            dispatched = _FlaBackend.active and name in ("chunk_gated_delta_rule", "chunk_gdn")
-            if callable(value) and not isinstance(value, _Replacement) and not dispatched:
-                _replace(module, name, _Replacement(getattr(fla, name), value))
+        for name, function in functions.items():
+            original = getattr(module, name, None)
+            if name not in dispatched and callable(original) and not isinstance(original, _Replacement):
+                _replace_in_fla(original, function)
+    loss = getattr(sys.modules.get("fla.modules.fused_cross_entropy"), "FusedCrossEntropyLoss", None)
+    if loss is not None:
+        _replace(loss, "forward", _class_forward(fla_modules.fused_cross_entropy_forward, loss.forward))
 
 
 def enable() -> None:
     """Lets transformers' Qwen3-Next, Qwen3.5 and OLMo Hybrid, and fla's functions, use these kernels on CPUs.
 
-    It concerns layers made afterwards; `accelerate` changes a model that exists. Libraries that are not installed are skipped.
-    Calling it twice is the same as once.
+    It concerns layers of transformers made afterwards; `accelerate` changes a model that exists. Of fla it concerns all
+    models, and with them what surrounds the delta rule, convolutions, RMS norms, SwiGLU and cross entropy, which fla computes
+    in Triton. Code that has imported a function of fla by name keeps fla's, so call this first. Libraries that are not
+    installed are skipped. Calling it twice is the same as once.
     """
     if importlib.util.find_spec("transformers") is not None:
         _enable_transformers()

@@ -56,6 +56,8 @@ def _run(name: str, q: Tensor, k: Tensor, v: Tensor, g: Optional[Tensor], beta: 
         if tuple(x.shape[:2]) != expected:
             raise ValueError(f"{name}: {label} must begin with [B,T*num_householder] = {list(expected)} to match q, "
                              f"got {list(x.shape)}.")
+    if beta.dim() != 3:
+        raise ValueError(f"{name}: beta must be [B,T*num_householder,H], one number per head, got {list(beta.shape)}.")
     value_heads = v.shape[2]
     if value_heads != heads and value_heads % heads:
         raise ValueError(f"{name}: the heads of v ({value_heads}) must be a multiple of those of q ({heads}).")

@@ -5,10 +5,11 @@ B batch, T tokens, N factors per token, H heads, K key width, V value width, C c
 from __future__ import annotations
 
 import importlib
-from typing import Any, Optional, Tuple, overload
+from typing import Any, Callable, Optional, Tuple, overload
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 __all__ = ["delta_product", "short_conv", "conv_history", "rms_norm", "gated_rms_norm", "swiglu", "l2_norm",
            "linear_cross_entropy"]
@@ -59,19 +60,43 @@ def _is_compiling() -> bool:
     return compiler is not None and compiler.is_compiling()
 
 
-def _refuse_transforms(name: str, *tensors: Optional[Tensor]) -> None:
-    """torch.func's transforms see neither the kernels nor their gradients."""
+def _functorch_predicate(name: str) -> Callable[[Tensor], bool]:
+    """torch._C._functorch.NAME, or where torch 1.13 has it."""
+    functorch: Any = getattr(torch._C, "_functorch", None)
+    if not hasattr(functorch, name):
+        try:
+            functorch = importlib.import_module("functorch._C")
+        except ImportError:
+            functorch = None
+    predicate: Callable[[Tensor], bool] = getattr(functorch, name, lambda x: False)
+    return predicate
+
+
+_is_batched = _functorch_predicate("is_batchedtensor")
+_is_tracked = _functorch_predicate("is_gradtrackingtensor")
+
+
+def _has_tangent(x: Tensor) -> bool:
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+
+
+def _refuse_transforms(name: str, *tensors: Optional[Tensor], in_torch_operators: Optional[bool] = None) -> None:
+    """torch.func's transforms see neither the kernels nor their gradients; a derivative would be zero and not say so.
+
+    What torch operators compute, which is float64 unless the caller says more, has all but vmap.
+    """
     if _is_compiling():  # torch 2.6 cannot trace the question
         return
-    functorch = getattr(torch._C, "_functorch", None)
-    is_batched: Any = getattr(functorch, "is_batchedtensor", None)
-    if is_batched is None:
-        try:
-            is_batched = importlib.import_module("functorch._C").is_batchedtensor  # torch 1.13
-        except ImportError:
-            return
-    if any(x is not None and is_batched(x) for x in tensors):
-        raise RuntimeError(f"{name} does not support vmap: put the mapped dimension into the batch dimension instead.")
+    for x in tensors:
+        if x is None:
+            continue
+        if _is_batched(x):
+            raise RuntimeError(f"{name} does not support vmap: put the mapped dimension into the batch dimension instead.")
+        works = x.dtype == torch.float64 if in_torch_operators is None else in_torch_operators
+        if not works and (_is_tracked(x) or _has_tangent(x)):
+            exception = " except in float64" if in_torch_operators is None else ""
+            raise RuntimeError(f"{name} does not support forward-mode derivatives and torch.func's grad, vjp and "
+                               f"jvp{exception}: use torch.autograd.grad or backward() instead.")
 
 
 def delta_product(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_gate: Optional[Tensor] = None,
@@ -101,7 +126,8 @@ def delta_product(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_gate: Optio
     float32, bfloat16 and float16 run in SIMD kernels on CPUs and can be differentiated once; float64 any number of times.
     Under torch.autocast("cpu") q, k and v are cast to its dtype, and the state stays float32.
     """
-    _refuse_transforms("delta_product", q, k, v, beta, log_gate, state)
+    _refuse_transforms("delta_product", q, k, v, beta, log_gate, state,
+                       in_torch_operators=True if implementation in ("chunked", "reference") else None)
     if _autocast_dtype() is not None:
         q, k, v = _autocast(q, k, v)
         beta, log_gate, state = _beside(beta, q), _beside(log_gate, q), _beside(state, q)
@@ -212,4 +238,5 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor,
 
     Returns: the loss, and the most probable token of each row [R].
     """
+    _refuse_transforms("linear_cross_entropy", hidden, weight, in_torch_operators=False)
     return _ops.linear_cross_entropy(hidden, weight, targets, ignore_index)

@@ -129,9 +129,6 @@ class DeltaNetForCausalLM(GatedDeltaProductForCausalLM):
 
 
 def register() -> None:
-    """Makes AutoModelForCausalLM know these models, except those that fla has registered before."""
+    """Makes AutoModelForCausalLM know these models by their configurations, of which AutoConfig may prefer fla's."""
     for model_class in (GatedDeltaProductForCausalLM, GatedDeltaNetForCausalLM, DeltaNetForCausalLM):
-        try:
-            AutoModelForCausalLM.register(model_class.config_class, model_class)
-        except ValueError:
-            pass  # fla's own
+        AutoModelForCausalLM.register(model_class.config_class, model_class, exist_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from transformers.configuration_utils import PretrainedConfig
-from transformers.models.auto.configuration_auto import AutoConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING, AutoConfig
 
 from .nn.config import ModelConfig
 
@@ -54,7 +54,5 @@ class DeltaNetConfig(GatedDeltaProductConfig):
 def register() -> None:
     """Makes AutoConfig know these models, except those that fla has registered before."""
     for config_class in (GatedDeltaProductConfig, GatedDeltaNetConfig, DeltaNetConfig):
-        try:
+        if config_class.model_type not in CONFIG_MAPPING:
             AutoConfig.register(config_class.model_type, config_class)
-        except ValueError:
-            pass  # fla's own

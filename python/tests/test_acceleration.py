@@ -1,6 +1,7 @@
 """The functions that transformers calls, and fla with its functions replaced; test_transformers.py has whole models."""
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import types
 import unittest
@@ -76,22 +77,27 @@ class Fla(unittest.TestCase):
         def original(q, *args, **kwargs):
             self.calls.append(q.device.type)
         self.original = original
+        self.another = lambda *args, **kwargs: original(*args, **kwargs)
         q = torch.nn.functional.normalize(torch.randn(1, 5, 2, 4), dim=-1)
         self.arguments = dict(q=q, k=q, v=q, g=torch.zeros(1, 5, 2), beta=torch.ones(1, 5, 2))
 
     def test_functions_are_replaced_wherever_they_were_imported(self):
-        functions = {"chunk_gated_delta_rule": self.original, "chunk_delta_rule": self.original}
+        functions = {"chunk_gated_delta_rule": self.original, "chunk_delta_rule": self.another}
         with StandIn(fla={}, fla__ops={}, fla__ops__gated_delta_product={}, fla__ops__gated_delta_rule=dict(functions),
-                     fla__ops__delta_rule={}, fla__layers=dict(functions)) as modules:
+                     fla__ops__delta_rule=dict(functions), fla__layers=dict(functions), fla__models={}) as modules:
             deltaproduct.enable()
             for name in ("fla.ops.gated_delta_rule", "fla.layers"):
                 o, state = modules[name].chunk_gated_delta_rule(**self.arguments)
                 self.assertTrue(torch.equal(o, deltaproduct.chunk_gated_delta_rule(**self.arguments)[0]))
                 self.assertIsNone(state)
+            del self.arguments["g"]
+            o, _ = modules["fla.layers"].chunk_delta_rule(**self.arguments)
+            self.assertTrue(torch.equal(o, deltaproduct.chunk_delta_rule(**self.arguments)[0]))
             self.assertEqual(self.calls, [])
             deltaproduct.disable()
-            self.assertIs(modules["fla.layers"].chunk_gated_delta_rule, self.original)
-            self.assertIs(modules["fla.layers"].chunk_delta_rule, self.original)
+            for name in ("fla.ops.gated_delta_rule", "fla.ops.delta_rule", "fla.layers"):
+                self.assertIs(modules[name].chunk_gated_delta_rule, self.original)
+                self.assertIs(modules[name].chunk_delta_rule, self.another)
 
     def test_other_devices_keep_the_original(self):
         replacement = acceleration._Replacement(deltaproduct.chunk_delta_rule, self.original)
@@ -108,10 +114,10 @@ class Fla(unittest.TestCase):
             def register(self, backend):
                 self._backends[backend.backend_type] = backend
         registry = Registry()
-        functions = {"chunk_gated_delta_rule": self.original, "fused_recurrent_gated_delta_rule": self.original}
+        functions = {"chunk_gated_delta_rule": self.original, "fused_recurrent_gated_delta_rule": self.another}
         with StandIn(fla={}, fla__ops={}, fla__ops__backends={"BaseBackend": object}, fla__ops__gated_delta_product={},
                      fla__ops__gated_delta_rule=functions, fla__ops__gated_delta_rule__backends={"gdr_registry": registry},
-                     fla__ops__delta_rule={}, fla__layers={}) as modules:
+                     fla__ops__delta_rule={}, fla__layers={}, fla__models={}) as modules:
             deltaproduct.enable()
             backend = registry._backends["deltaproduct"]
             self.assertTrue(backend.is_enabled())
@@ -122,8 +128,13 @@ class Fla(unittest.TestCase):
             self.assertTrue(torch.equal(o, deltaproduct.chunk_gated_delta_rule(**self.arguments)[0]))
             rules = modules["fla.ops.gated_delta_rule"]
             self.assertIs(rules.chunk_gated_delta_rule, self.original)  # fla itself dispatches this one
-            self.assertIsNot(rules.fused_recurrent_gated_delta_rule, self.original)
+            self.assertIsNot(rules.fused_recurrent_gated_delta_rule, self.another)
+            self.assertTrue(backend.can_use())
             deltaproduct.disable()
+            self.assertFalse(backend.is_enabled() or backend.can_use())
+            with unittest.mock.patch.dict(os.environ, FLA_DISABLE_BACKEND_DISPATCH="1"):
+                deltaproduct.enable()
+            self.assertIsNot(rules.chunk_gated_delta_rule, self.original)
             self.assertFalse(backend.is_enabled())
 
     def test_a_package_that_cannot_be_imported_is_named(self):

@@ -4,6 +4,7 @@ import multiprocessing
 import unittest
 
 import torch
+from torch.autograd import forward_ad
 
 from common import GOLDEN, largest_error, operands
 
@@ -135,6 +136,8 @@ class FlaNames(unittest.TestCase):
             deltaproduct.chunk_gated_delta_rule(q, k, v, g, beta, state_v_first=True, transpose_state_layout=True)
         with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'sale'"):
             deltaproduct.chunk_delta_rule(q, k, v, beta, sale=1)
+        with self.assertRaisesRegex(ValueError, "fused_recurrent_delta_rule: beta must be .* one number per head, got"):
+            deltaproduct.fused_recurrent_delta_rule(q, k, v, beta=v)
         with self.assertRaisesRegex(ValueError, r"k must begin with \[B,T\*num_householder\] = \[2, 18\]"):
             deltaproduct.chunk_gated_delta_product(q, k, v, g, beta, 2)
 
@@ -181,6 +184,48 @@ class Expectations(unittest.TestCase):
             from functorch import vmap
         with self.assertRaisesRegex(RuntimeError, "does not support vmap"):
             vmap(lambda y: F.rms_norm(y, torch.ones(5)))(torch.randn(3, 4, 5))
+
+    def test_forward_mode_and_functional_derivatives_are_refused_in_kernels(self):
+        """Where they would be zero. In torch operators they are right."""
+        try:
+            from torch.func import grad, jvp
+        except ImportError:
+            from functorch import grad, jvp
+
+        def product(v, implementation="auto"):
+            return deltaproduct.delta_product(x["q"], x["k"], v, x["beta"], implementation=implementation)[0]
+
+        def dual(function):
+            with forward_ad.dual_level():
+                return forward_ad.unpack_dual(function(forward_ad.make_dual(x["v"], tangent))).tangent
+        for dtype in (torch.float32, torch.float64):
+            x = operands(dtype=dtype, requires_grad=False)
+            tangent = torch.randn_like(x["v"])
+            weight, ones = torch.ones(x["v"].shape[-1], dtype=dtype), torch.ones_like(x["v"])
+            targets = torch.zeros(ones.shape[:-1].numel(), dtype=torch.long)
+            cases = [lambda v: F.linear_cross_entropy(v.flatten(0, -2), ones[0, 0, 0], targets)[0], product,
+                     lambda v: F.rms_norm(v, weight), lambda v: F.gated_rms_norm(ones, v, weight), lambda v: F.swiglu(v, ones),
+                     lambda v: F.short_conv(v.flatten(2), torch.ones(v[0, 0].numel(), 3, dtype=dtype)), F.l2_norm]
+            for number, case in enumerate(cases):
+                derivatives = (lambda: jvp(case, (x["v"],), (tangent,))[1], lambda: dual(case),
+                               lambda: grad(lambda v: case(v).pow(3).sum())(x["v"]))
+                with self.subTest(dtype=dtype, case=number):
+                    if dtype == torch.float32 or number == 0:
+                        for derive in derivatives:
+                            with self.assertRaisesRegex(RuntimeError, "does not support forward-mode derivatives and"):
+                                derive()
+                        continue
+                    v = x["v"].clone().requires_grad_()
+                    (want,) = torch.autograd.grad(case(v).pow(3).sum(), v)
+                    self.assertLess(largest_error(derivatives[2](), want), 1e-12)
+                    for derive in derivatives[:2]:
+                        along = (3 * case(x["v"]).square() * derive()).sum()
+                        self.assertLess(largest_error(along, (want * tangent).sum()), 1e-9)
+            if dtype == torch.float64:
+                self.assertLess(largest_error(jvp(product, (x["v"],), (tangent,))[1], product(tangent)), 1e-12)
+            for implementation in ("chunked", "reference"):  # linear in v
+                got = jvp(lambda v: product(v, implementation), (x["v"],), (tangent,))[1]
+                self.assertLess(largest_error(got, product(tangent)), 1e-5)
 
     def test_threads_do_not_change_results(self):
         x = operands(B=4, T=130, K=16, V=16, requires_grad=False)

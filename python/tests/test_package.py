@@ -5,11 +5,14 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 import zipfile
+
+import torch
 
 from common import ROOT
 
@@ -87,6 +90,47 @@ class Wheel(unittest.TestCase):
 
     def test_one_version(self):
         self.assertIn(f"VERSION {build_backend.VERSION} ", (ROOT / "CMakeLists.txt").read_text())
+
+    @unittest.skipIf(importlib.util.find_spec("pip") is None, "pip is not installed")
+    def test_pip(self):
+        """`pip wheel .` and `pip install` of what that makes, without an index; CMake's place is taken by a script."""
+        tree, tools = pathlib.Path(self.folder.name) / "tree", pathlib.Path(self.folder.name) / "tools"
+        for name in ("pyproject.toml", "LICENSE", "python"):
+            source = ROOT / name
+            target = tree / name
+            target.parent.mkdir(exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "_build.py", "*.so"))
+            else:
+                shutil.copy(source, target)
+        tools.mkdir()
+        build = tree / "build" / build_backend.build_folder(torch.__version__)
+        library = build / "src" / "lab" / "ops" / build_backend.LIBRARY
+        (tools / "cmake").write_text(f"""#!/bin/sh
+case "$*" in
+  "-S {tree} -B {build} "*) exit 0 ;;
+  "--build {build} --target dp_ops "*) mkdir -p {library.parent} && cp {LIBRARY} {library} ;;
+  *) exit 1 ;;
+esac
+""")
+        (tools / "cmake").chmod(0o755)
+        environment = {name: value for name, value in os.environ.items() if name not in ("DELTAPRODUCT_LIBRARY", "PYTHONPATH")}
+        environment["PATH"] = f"{tools}{os.pathsep}{environment['PATH']}"
+
+        def pip(*arguments):
+            result = subprocess.run([sys.executable, "-m", "pip", *arguments, "--no-index"], cwd=tree, env=environment,
+                                    capture_output=True, text=True)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        pip("wheel", ".", "--wheel-dir", "wheels")
+        wheel, = (tree / "wheels").iterdir()
+        self.assertEqual(wheel.read_bytes(), self.wheel.read_bytes())
+        for what in (".", str(wheel)):
+            with tempfile.TemporaryDirectory() as target:
+                pip("install", what, "--target", target)  # which an externally managed environment allows
+                result = subprocess.run([sys.executable, "-B", "-c", "import deltaproduct; print(deltaproduct.__file__)"],
+                                        env={**environment, "PYTHONPATH": target}, cwd=self.folder.name, capture_output=True,
+                                        text=True)
+                self.assertEqual(result.stdout.strip(), f"{target}/deltaproduct/__init__.py", result.stderr)
 
 
 if __name__ == "__main__":

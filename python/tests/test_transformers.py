@@ -263,6 +263,10 @@ class Accelerated(unittest.TestCase):
 
 @unittest.skipUnless(HAS_TRANSFORMERS, "transformers is not installed")
 class AutoClasses(unittest.TestCase):
+    def setUp(self):
+        if "fla" in sys.modules:
+            self.skipTest("fla is imported and has registered its own classes, which test_fla.py has")
+
     def tiny(self, **fields):
         torch.manual_seed(0)
         return nn.GatedDeltaProductForCausalLM(vocab_size=97, hidden_size=32, num_hidden_layers=2, num_heads=2,
@@ -331,6 +335,14 @@ class AutoClasses(unittest.TestCase):
         result = subprocess.run([sys.executable, "-B", "-W", "ignore", "-c", code], capture_output=True, text=True,
                                 env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
         self.assertEqual(result.stdout.strip(), "GatedDeltaNetConfig", result.stderr)
+
+    def test_classes_that_others_registered_before_stay(self):
+        code = "import transformers; Theirs = type('Theirs', (transformers.PretrainedConfig,), dict(model_type='delta_net')); " \
+               "transformers.AutoConfig.register('delta_net', Theirs); import deltaproduct; " \
+               "print(*(type(transformers.AutoConfig.for_model(x)).__name__ for x in ('delta_net', 'gated_deltanet')))"
+        result = subprocess.run([sys.executable, "-B", "-W", "ignore", "-c", code], capture_output=True, text=True,
+                                env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
+        self.assertEqual(result.stdout.strip(), "Theirs GatedDeltaNetConfig", result.stderr)
 
 
 if __name__ == "__main__":
