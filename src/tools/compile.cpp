@@ -85,26 +85,16 @@ void check_target(const fs::path& target) {
 void save(const theory::Weights& weights, const theory::Compiled& compiled, const fs::path& out) {
   const fs::path target = out.has_filename() ? out : out.parent_path();
   check_target(target);
-  const fs::path unfinished = make_unfinished_directory(target);
-  std::error_code ignored;
-  try {
-    theory::save_weights(weights, unfinished);
-    theory::save_problem(compiled.problem, compiled.construction.theorem, command_line(),
-                         unfinished);
-    if (!fs::exists(target)) {
-      fs::rename(unfinished, target);
-      return;
-    }
-    fs::remove(target / theory::kProblemFile);
-    for (const auto& entry : fs::directory_iterator(unfinished))
-      if (entry.path().filename() != theory::kProblemFile)
-        fs::rename(entry.path(), target / entry.path().filename());
-    fs::rename(unfinished / theory::kProblemFile, target / theory::kProblemFile);
-    fs::remove_all(unfinished);
-  } catch (...) {
-    fs::remove_all(unfinished, ignored);
-    throw;
-  }
+  StagedDirectory staged(target);
+  theory::save_weights(weights, staged.path());
+  theory::save_problem(compiled.problem, compiled.construction.theorem, command_line(),
+                       staged.path());
+  if (!fs::exists(target)) return staged.publish();
+  fs::remove(target / theory::kProblemFile);
+  for (const auto& entry : fs::directory_iterator(staged.path()))
+    if (entry.path().filename() != theory::kProblemFile)
+      fs::rename(entry.path(), target / entry.path().filename());
+  fs::rename(staged.path() / theory::kProblemFile, target / theory::kProblemFile);
 }
 
 std::string counted(int64_t count, const std::string& noun) {

@@ -47,18 +47,12 @@ int convert(const ConvertArguments& arguments) {
   if (options.must_be_exact && (arguments.dtype == "int8" || arguments.dtype == "int4"))
     throw InputError(quote(folder.string()) + " is a compiled model, which is exact in f32 and bf16 only, got --dtype " +
                      arguments.dtype);
-  const fs::path unfinished = make_unfinished_directory(target);
-  std::error_code ignored;
-  try {
-    ThreadPool executor(arguments.threads.count());
-    runtime::convert_checkpoint(source, unfinished, options, executor);
-    for (const char* file : kCompanions)
-      if (fs::exists(folder / file)) fs::copy_file(folder / file, unfinished / file);
-    fs::rename(unfinished, target);
-  } catch (...) {
-    fs::remove_all(unfinished, ignored);
-    throw;
-  }
+  StagedDirectory staged(target);
+  ThreadPool executor(arguments.threads.count());
+  runtime::convert_checkpoint(source, staged.path(), options, executor);
+  for (const char* file : kCompanions)
+    if (fs::exists(folder / file)) fs::copy_file(folder / file, staged.path() / file);
+  staged.publish();
   std::printf("wrote %s\n", target.c_str());
   return 0;
 }

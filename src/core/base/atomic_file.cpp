@@ -33,13 +33,6 @@ mode_t default_mode(mode_t mode) {
   return mode & ~mask;
 }
 
-void sync_directory(const fs::path& directory) {
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;  // readable or not, the rename itself has happened
-  fsync(fd);
-  close(fd);
-}
-
 fs::path parent_directory(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
@@ -94,14 +87,37 @@ void AtomicFile::commit() {
   sync_directory(parent_directory(path_));
 }
 
-fs::path make_unfinished_directory(const fs::path& target) {
-  std::string name =
-      (target.has_filename() ? target : target.parent_path()).string() + ".unfinished-XXXXXX";
+StagedDirectory::StagedDirectory(const fs::path& target)
+    : target_(target.has_filename() ? target : target.parent_path()) {
+  std::string name = target_.string() + ".unfinished-XXXXXX";
   std::error_code ignored;
   fs::create_directories(parent_directory(name), ignored);
   if (mkdtemp(name.data()) == nullptr) throw_not_writable(target, errno);
   chmod(name.c_str(), default_mode(0777));
-  return name;
+  path_ = name;
+}
+
+StagedDirectory::StagedDirectory(const fs::path& target, const fs::path& place)
+    : target_(target), path_(place) {
+  fs::remove_all(path_);
+  fs::create_directories(path_);
+}
+
+StagedDirectory::~StagedDirectory() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+void StagedDirectory::publish() {
+  fs::rename(path_, target_);
+  path_.clear();
+}
+
+void StagedDirectory::replace() {
+  sync_directory(path_);
+  fs::remove_all(target_);
+  publish();
+  sync_directory(parent_directory(target_));
 }
 
 void require_new(const fs::path& path) {
@@ -118,6 +134,13 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
+}
+
+void sync_directory(const fs::path& directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;  // readable or not, the change itself has happened
+  fsync(fd);
+  close(fd);
 }
 
 }  // namespace dp

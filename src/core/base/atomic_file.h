@@ -1,4 +1,4 @@
-// Files that appear under their name only once they are complete.
+// Files and directories that appear under their name only once they are complete.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -15,10 +15,6 @@ void require_writable(const std::filesystem::path& path);
 /// Throws InputError if there is anything at `path`, a symbolic link that leads nowhere included. For work that ends in a new
 /// directory.
 void require_new(const std::filesystem::path& path);
-
-/// A new directory beside `target`, to be filled and renamed to it: "TARGET.unfinished-XXXXXX", which nobody else has. Throws
-/// InputError.
-std::filesystem::path make_unfinished_directory(const std::filesystem::path& target);
 
 /// Bytes go to a temporary file beside `path`; commit() flushes it to the disk and renames it.
 /// Whoever opens `path` sees the old content or all of the new, also after a crash. A device or
@@ -44,5 +40,29 @@ class AtomicFile {
 };
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// A directory to be filled beside `target` and then moved there. Without publish() or replace() it goes away with this object.
+class StagedDirectory {
+ public:
+  /// At "TARGET.unfinished-XXXXXX", which nobody else has. Throws InputError.
+  explicit StagedDirectory(const std::filesystem::path& target);
+  /// At `place`, where what a process that was killed left behind goes first: for targets that one process at a time writes.
+  StagedDirectory(const std::filesystem::path& target, const std::filesystem::path& place);
+  ~StagedDirectory();
+  StagedDirectory(const StagedDirectory&) = delete;
+  StagedDirectory& operator=(const StagedDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Moves it to `target`, where nothing may be but an empty directory.
+  void publish();
+  /// Moves it to `target` in the place of what is there, and flushes that to the disk.
+  void replace();
+
+ private:
+  std::filesystem::path target_, path_;
+};
+
+/// Makes what was renamed or removed in a directory last through a power failure.
+void sync_directory(const std::filesystem::path& directory);
 
 }  // namespace dp

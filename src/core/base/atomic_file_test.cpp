@@ -1,12 +1,12 @@
 #include "base/atomic_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 
 namespace dp {
 namespace {
@@ -14,19 +14,13 @@ namespace fs = std::filesystem;
 
 class AtomicFileTest : public testing::Test {
  protected:
-  AtomicFileTest()
-      : folder_(fs::path(testing::TempDir()) / ("atomic_file_" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~AtomicFileTest() override { fs::remove_all(folder_); }
-
   static std::string content(const fs::path& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  size_t num_files() const { return std::distance(fs::directory_iterator(folder_), {}); }
+  size_t num_files() const { return std::distance(fs::directory_iterator(folder_.path()), {}); }
 
-  fs::path folder_;
+  TestFolder folder_;
 };
 
 TEST_F(AtomicFileTest, AppearsOnlyOnCommit) {
@@ -74,13 +68,42 @@ TEST_F(AtomicFileTest, WhatIsNewHasNoNameYet) {
   write_file_atomically(folder_ / "file", "x");
   fs::create_symlink("nowhere", folder_ / "dangling");
   fs::create_symlink("loop", folder_ / "loop");
-  for (const fs::path& path : {folder_, folder_ / "file", folder_ / "dangling", folder_ / "loop",
+  for (const fs::path& path : {folder_.path(), folder_ / "file", folder_ / "dangling", folder_ / "loop",
                                folder_ / std::string(300, 'x')})
     EXPECT_THROW(require_new(path), InputError) << path;
 }
 
+TEST_F(AtomicFileTest, AStagedDirectoryAppearsWhenItIsPublished) {
+  {
+    const StagedDirectory abandoned(folder_ / "new");
+    write_file_atomically(abandoned.path() / "file", "x");
+  }
+  EXPECT_EQ(num_files(), 0);
+  StagedDirectory staged(folder_ / "new/");  // as a shell completes it
+  write_file_atomically(staged.path() / "file", "x");
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+  staged.publish();
+  EXPECT_EQ(content(folder_ / "new/file"), "x");
+  EXPECT_EQ(num_files(), 1);
+
+  StagedDirectory another(folder_ / "new");
+  EXPECT_THROW(another.publish(), fs::filesystem_error) << "something is there";
+  EXPECT_EQ(content(folder_ / "new/file"), "x");
+}
+
+TEST_F(AtomicFileTest, AStagedDirectoryReplacesAnotherAndWhatAKilledProcessLeft) {
+  for (const std::string text : {"old", "new"}) {
+    folder_.file("staging/leftover", "of a process that was killed");
+    StagedDirectory staged(folder_ / "target", folder_ / "staging");
+    write_file_atomically(staged.path() / text, text);
+    staged.replace();
+    EXPECT_EQ(folder_.content("target"), (std::map<std::string, std::string>{{text, text}}));
+    EXPECT_EQ(num_files(), 1);
+  }
+}
+
 TEST_F(AtomicFileTest, FindsOutBeforehandThatNothingCanBeWritten) {
-  EXPECT_THROW(require_writable(folder_), InputError);
+  EXPECT_THROW(require_writable(folder_.path()), InputError);
   EXPECT_THROW(require_writable(folder_ / "missing" / "file"), InputError);
   EXPECT_NO_THROW(require_writable(folder_ / "file"));
   EXPECT_EQ(num_files(), 0);

@@ -1,6 +1,3 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <set>
@@ -87,14 +84,6 @@ void remove_other_shards(const fs::path& directory, const std::set<std::string>&
     if (is_shard_name(name) && !in_use.contains(name)) others.push_back(item.path());
   }
   for (const fs::path& path : others) fs::remove(path);
-}
-
-// Makes a removal last through a power failure.
-void sync_directory(const fs::path& directory) {
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;  // writable but not readable: the removal has happened, only not for sure
-  fsync(fd);
-  close(fd);
 }
 
 // Removes files again unless told to keep them.

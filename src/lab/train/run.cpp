@@ -23,25 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// A rename is durable once the directory it happened in is.
-void flush_directory(const fs::path& directory) {
-  const int file = open(directory.c_str(), O_RDONLY | O_DIRECTORY);
-  if (file < 0) return;
-  fsync(file);
-  close(file);
-}
-
-// Fills a new directory under another name and moves it to `target`, replacing what was there.
-void replace_directory(const fs::path& target, const std::function<void(const fs::path&)>& fill) {
-  fs::path unfinished = target.parent_path() / "unfinished-";
-  unfinished += target.filename();
-  fs::remove_all(unfinished);
-  fs::create_directories(unfinished);
-  fill(unfinished);
-  flush_directory(unfinished);
-  fs::remove_all(target);
-  fs::rename(unfinished, target);
-  flush_directory(target.parent_path());
+// Beside `target`, under a name that no checkpoint has; the run's lock keeps others away.
+StagedDirectory staged(const fs::path& target) {
+  return {target, target.parent_path() / ("unfinished-" + target.filename().string())};
 }
 
 // What goes with every model of a run.
@@ -98,10 +82,10 @@ class Checkpoints {
     fs::create_directories(folder_);
     char name[32];
     std::snprintf(name, sizeof name, "step-%09ld", trainer.progress().step);
-    replace_directory(folder_ / name, [&](const fs::path& directory) {
-      trainer.save(directory, state);
-      write_companions(trainer.task(), settings, directory);
-    });
+    StagedDirectory directory = staged(folder_ / name);
+    trainer.save(directory.path(), state);
+    write_companions(trainer.task(), settings, directory.path());
+    directory.replace();
     const std::vector<fs::path> all = list();
     for (size_t i = 0; i + static_cast<size_t>(std::max<int64_t>(1, keep_)) < all.size(); ++i)
       fs::remove_all(all[i]);
@@ -279,11 +263,12 @@ RunEnd run_training(const RunConfig& config, const fs::path& directory, bool res
     metrics.write(line);
     if (!report.evaluation.empty() && primary_metric(report.evaluation) >= best) {
       best = primary_metric(report.evaluation);
-      if (writes)
-        replace_directory(directory / "best", [&](const fs::path& folder) {
-          save_model(trainer.model(), folder);
-          write_companions(trainer.task(), settings, folder);
-        });
+      if (writes) {
+        StagedDirectory folder = staged(directory / "best");
+        save_model(trainer.model(), folder.path());
+        write_companions(trainer.task(), settings, folder.path());
+        folder.replace();
+      }
     }
     const bool reached = config.stop_at > 0 && primary_metric(report.evaluation) >= config.stop_at;
     bool go_on = !watch || watch(report);
