@@ -6,6 +6,7 @@
 #include <map>
 
 #include "analysis/verdict.h"
+#include "base/utf8.h"
 
 namespace dp::cli {
 namespace {
@@ -17,8 +18,7 @@ constexpr size_t kMostElements = 24, kMostFactors = 6;  // of the detailed table
 
 // Columns are counted in characters, and "°" and "±" are two bytes each.
 std::string padded(std::string text, size_t width) {
-  const auto length =
-      static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+  const size_t length = utf8_count(text);
   return text.append(width > length ? width - length : 0, ' ');
 }
 

@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "theory/automaton_file.h"
 #include "theory/compile.h"
 #include "tools/command.h"
@@ -62,7 +63,7 @@ std::vector<std::string> split_elements(const std::string& text) {
 std::vector<std::string> split_characters(const std::string& text) {
   std::vector<std::string> characters;
   for (const char c : text) {
-    if (!characters.empty() && (c & 0xC0) == 0x80)
+    if (!characters.empty() && utf8_continues(c))
       characters.back() += c;  // the rest of a UTF-8 character
     else
       characters.emplace_back(1, c);

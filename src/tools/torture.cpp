@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 #include "dist/launcher.h"
 #include "tasks/random_stream.h"
 #include "tools/command.h"
@@ -173,10 +174,8 @@ bool damage_newest_checkpoint(const fs::path& run, RandomStream& random) {
 }
 
 bool same_bytes(const fs::path& a, const fs::path& b) {
-  std::ifstream left(a, std::ios::binary), right(b, std::ios::binary);
-  if (!left || !right) return false;
-  const std::string x((std::istreambuf_iterator<char>(left)), {});
-  return x == std::string((std::istreambuf_iterator<char>(right)), {});
+  const std::optional<std::string> left = read_file(a);
+  return left && left == read_file(b);
 }
 
 // The first file that differs; empty: none.

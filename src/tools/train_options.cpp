@@ -1,12 +1,11 @@
 #include "tools/train_options.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 #include "train/recipe.h"
 
 namespace dp::cli {
@@ -68,12 +67,10 @@ void add_setting(CLI::App& app, const Setting& setting, std::set<std::string>& g
 void add_config(CLI::App& app, TrainOptions& options) {
   const auto read = [&options](const std::string& file) {
     guarded([&] {
-      std::ifstream stream(file, std::ios::binary);
-      std::ostringstream text;
-      text << stream.rdbuf();
-      if (!stream)
+      const std::optional<std::string> text = read_file(file);
+      if (!text)
         throw InputError("--config: " + quote(file) + " cannot be read, expected options in JSON");
-      options.given.merge(assign_options(options.run, parse_json(text.str(), file, "the options"),
+      options.given.merge(assign_options(options.run, parse_json(*text, file, "the options"),
                                          file, options.given.contains("recipe")));
     });
   };

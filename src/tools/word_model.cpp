@@ -4,13 +4,14 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "tools/trained_words.h"
 
 namespace dp::cli {
 namespace {
 
 bool is_single_character(const std::string& text) {
-  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }) == 1;
+  return utf8_count(text) == 1;
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ std::vector<int32_t> WordParser::parse(const std::string& line, const std::strin
     }
     size_t end = i + 1;
     if (characters_) {
-      while (end < line.size() && (line[end] & 0xC0) == 0x80) ++end;
+      while (end < line.size() && utf8_continues(line[end])) ++end;
     } else {
       int depth = line[i] == '(';
       for (; end < line.size() &&

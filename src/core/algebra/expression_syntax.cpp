@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 
 namespace dp {
 namespace {
@@ -16,24 +17,8 @@ struct Character {
 
 /// The character that UTF-8 text starts with; its bytes are empty if the text is not UTF-8.
 Character first_character(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const unsigned lead = byte(0);
-  const size_t length = lead < 0x80             ? 1
-                        : lead >> 5 == 0b110u   ? 2
-                        : lead >> 4 == 0b1110u  ? 3
-                        : lead >> 3 == 0b11110u ? 4
-                                                : 0;
-  if (length == 0 || length > text.size()) return {0, {}};
-  char32_t code = length == 1 ? lead : lead & (0x7fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if (byte(i) >> 6 != 0b10u) return {0, {}};
-    code = code << 6 | (byte(i) & 0x3fu);
-  }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // shorter ones are written shorter
-  if (code < kLeast[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return {0, {}};
-  return {code, text.substr(0, length)};
+  const std::string_view bytes = text.substr(0, utf8_character(text));
+  return {bytes.empty() ? 0 : utf8_decode(bytes), bytes};
 }
 
 std::string not_utf8(const std::string& what, size_t characters_before, std::string_view rest) {
@@ -174,7 +159,7 @@ class ExpressionReader {
         last = read_character();
         if (last < first) {
           at_ = end;
-          fail("a character from " + quote(encode_utf8(first)) + " on");
+          fail("a character from " + quote(utf8_encode(first)) + " on");
         }
       }
       name(first, last, start);
@@ -252,18 +237,6 @@ std::vector<char32_t> decode_utf8(std::string_view text, const std::string& what
     text.remove_prefix(first.bytes.size());
   }
   return result;
-}
-
-std::string encode_utf8(char32_t character) {
-  if (character < 0x80) return {static_cast<char>(character)};
-  std::string tail;
-  char32_t lead = 0x80;  // as many ones as there are bytes
-  for (char32_t room = 0x20;; room >>= 1) {
-    tail.insert(tail.begin(), static_cast<char>(0x80 | (character & 0x3f)));
-    character >>= 6;
-    lead = lead >> 1 | 0x80;
-    if (character < room) return static_cast<char>(lead | character) + tail;
-  }
 }
 
 }  // namespace dp

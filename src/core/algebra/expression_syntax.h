@@ -36,6 +36,5 @@ Expression parse_expression(std::string_view text);
 
 /// The characters of UTF-8 text. Throws InputError for other bytes; `what` is whose text it is.
 std::vector<char32_t> decode_utf8(std::string_view text, const std::string& what);
-std::string encode_utf8(char32_t character);
 
 }  // namespace dp

@@ -9,6 +9,7 @@
 #include "algebra/expression_syntax.h"
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 
 namespace dp {
 namespace {
@@ -169,7 +170,7 @@ class Determiniser {
     Automaton result;
     for (size_t c = 0; c < classes_.count; ++c) result.alphabet.push_back(std::to_string(c));
     result.moves.resize(classes_.count);
-    number_of({automaton_.start()});
+    set_number({automaton_.start()});
     for (size_t i = 0; i < found_.size(); ++i) {
       const std::vector<int32_t>& states = *found_[i];
       result.state_names.push_back(std::to_string(i));
@@ -185,7 +186,7 @@ class Determiniser {
       }
       for (size_t c = 0; c < classes_.count; ++c) {
         count_step();
-        result.moves[c].push_back(number_of(std::move(targets[c])));
+        result.moves[c].push_back(set_number(std::move(targets[c])));
       }
     }
     return result;
@@ -194,7 +195,7 @@ class Determiniser {
  private:
   /// The number of the set of states that free moves lead to, of which only those that read or end
   /// are kept.
-  int32_t number_of(std::vector<int32_t> states) {
+  int32_t set_number(std::vector<int32_t> states) {
     std::vector<int32_t> kept;
     ++time_;
     while (!states.empty()) {
@@ -262,7 +263,7 @@ Automaton parse_regular_expression(std::string_view text, std::string_view alpha
   for (size_t q = 0; q < minimal.accepting.size(); ++q)
     result.state_names.push_back(std::to_string(q));
   for (size_t symbol = 0; symbol < characters.size(); ++symbol) {
-    result.alphabet.push_back(encode_utf8(characters[symbol]));
+    result.alphabet.push_back(utf8_encode(characters[symbol]));
     result.moves.push_back(minimal.moves[static_cast<size_t>(classes.class_of[symbol])]);
   }
   return result;

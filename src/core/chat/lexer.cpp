@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "chat/text_functions.h"
 #include "chat/value.h"
 
@@ -12,19 +13,6 @@ namespace {
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
-
-void append_utf8(std::string& out, unsigned long point) {
-  if (point < 0x80) {
-    out += static_cast<char>(point);
-  } else if (point < 0x800) {
-    out += static_cast<char>(0xc0 | point >> 6);
-    out += static_cast<char>(0x80 | (point & 0x3f));
-  } else {
-    out += static_cast<char>(0xe0 | point >> 12);
-    out += static_cast<char>(0x80 | (point >> 6 & 0x3f));
-    out += static_cast<char>(0x80 | (point & 0x3f));
-  }
-}
 
 // Newlines of other systems are newlines, and the last one does not count.
 std::string normal_lines(std::string_view source) {
@@ -204,7 +192,7 @@ class Lexer {
       const std::string hex = text_.substr(at_ + 1, digits);
       if (hex.size() < digits || hex.find_first_not_of("0123456789abcdefABCDEF") != hex.npos)
         fail("the escape " + quote("\\" + std::string(1, c) + hex) + " is not one");
-      append_utf8(out, std::stoul(hex, nullptr, 16));
+      out += utf8_encode(static_cast<char32_t>(std::stoul(hex, nullptr, 16)));
       at_ += digits;
       return;
     }

@@ -1,6 +1,7 @@
 // Lists, mappings and texts by their elements.
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "chat/builtins.h"
 
 namespace dp::chat {
@@ -10,7 +11,7 @@ namespace {
 std::vector<size_t> character_starts(std::string_view text) {
   std::vector<size_t> starts;
   for (size_t i = 0; i < text.size(); ++i)
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) starts.push_back(i);
+    if (!utf8_continues(text[i])) starts.push_back(i);
   if (!text.empty() && (starts.empty() || starts[0] != 0)) starts.insert(starts.begin(), 0);
   starts.push_back(text.size());
   return starts;

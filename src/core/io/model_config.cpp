@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 
 namespace dp {
 namespace {
@@ -358,11 +358,9 @@ ModelConfig read_model_config(const fs::path& path) {
   if (const uintmax_t size = fs::file_size(file, error); !error && size > kLargestFile)
     throw InputError(file.string() + ": " + std::to_string(size) +
                      " bytes, expected a config.json of at most " + std::to_string(kLargestFile));
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream) throw InputError(file.string() + ": cannot be read");
-  return parse_model_config(text.str(), file.string());
+  const std::optional<std::string> text = read_file(file);
+  if (!text) throw InputError(file.string() + ": cannot be read");
+  return parse_model_config(*text, file.string());
 }
 
 std::string to_json(const ModelConfig& config) {

@@ -5,10 +5,12 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
+
 namespace dp::serve {
 
 int64_t count_characters(std::string_view utf8) {
-  return std::ranges::count_if(utf8, [](char c) { return (c & 0xc0) != 0x80; });
+  return static_cast<int64_t>(utf8_count(utf8));
 }
 
 std::string printable(const std::string& bytes) {

@@ -1,12 +1,11 @@
 #include "text/bpe_file.h"
 
-#include <algorithm>
 #include <unordered_map>
 
 #include "base/json.h"
+#include "base/utf8.h"
 #include "text/bpe_splits.h"
 #include "text/json_place.h"
-#include "text/utf8.h"
 
 namespace dp {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/utf8.h"
 #include "text/bpe_file.h"
 #include "text/nfc.h"
 #include "text/prefix_trie.h"
-#include "text/utf8.h"
 #include "text/word_table.h"
 
 namespace dp {

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <iterator>
 
 #include "base/closest.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
+#include "base/utf8.h"
 #include "text/byte_stream.h"
 #include "text/json_place.h"
-#include "text/utf8.h"
 
 namespace dp {
 namespace fs = std::filesystem;
@@ -124,10 +124,9 @@ std::string file_bytes(const fs::path& path, std::string& damage) {
 }  // namespace
 
 Corpus read_corpus(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream || fs::is_directory(file)) throw InputError("cannot read the corpus " + quote(file));
-  const std::string text(std::istreambuf_iterator<char>(stream), {});
-  const nlohmann::json json = parse_json(text, file, "the corpus");
+  const std::optional<std::string> text = read_file(file);
+  if (!text) throw InputError("cannot read the corpus " + quote(file));
+  const nlohmann::json json = parse_json(*text, file, "the corpus");
   const JsonPlace root(json, file);
   refuse_unknown_fields(root, {"part_bytes", "packages"});
   Corpus corpus;

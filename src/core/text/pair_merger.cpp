@@ -1,6 +1,5 @@
 #include "text/pair_merger.h"
 
-#include <algorithm>
 #include <array>
 #include <queue>
 #include <tuple>

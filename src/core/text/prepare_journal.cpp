@@ -6,8 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "base/atomic_file.h"
@@ -15,6 +13,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 
 namespace dp {
 
@@ -74,11 +73,6 @@ PrepareJournal journal_of_json(const json& value) {
   }
   if (journal.split >= journal.splits.size()) throw std::out_of_range("split");
   return journal;
-}
-
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // Of files that were being written when the process was killed.
@@ -142,7 +136,7 @@ UnfinishedDirectory::UnfinishedDirectory(fs::path target, std::string settings)
                          " of unfinished work");
     remove_temporary_files(path_);
     if (!ours) write_journal({});
-    const json found = parse_json(read_text(journal), quote(journal.string()), "the journal");
+    const json found = parse_json(read_file(journal).value_or(""), quote(journal.string()), "the journal");
     if (!found.is_object() || !found.contains("settings") || !found["settings"].is_object())
       throw InputError(quote(journal.string()) + " has no settings");
     expect_settings(found["settings"].dump(), settings_, path_);
@@ -157,7 +151,7 @@ UnfinishedDirectory::~UnfinishedDirectory() { close(lock_); }
 PrepareJournal UnfinishedDirectory::read_journal() const {
   const fs::path file = path_ / kJournalFile;
   try {
-    return journal_of_json(json::parse(read_text(file)));
+    return journal_of_json(json::parse(read_file(file).value_or("")));
   } catch (const std::exception& error) {
     throw InputError(quote(file.string()) + " is damaged; remove " + quote(path_.string()) +
                      " to begin anew");

@@ -1,8 +1,6 @@
 #include "text/prepare_tokens.h"
 
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

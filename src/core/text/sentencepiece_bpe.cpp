@@ -4,9 +4,9 @@
 #include <string>
 
 #include "text/pair_merger.h"
+#include "base/utf8.h"
 #include "text/prefix_trie.h"
 #include "text/sentencepiece_words.h"
-#include "text/utf8.h"
 #include "text/word_table.h"
 
 namespace dp {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace dp {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/utf8.h"
 #include "text/prefix_trie.h"
 #include "text/sentencepiece_model.h"
 #include "text/sentencepiece_normalizer.h"
 #include "text/sentencepiece_words.h"
-#include "text/utf8.h"
 
 namespace dp {
 namespace {

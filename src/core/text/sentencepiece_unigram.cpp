@@ -3,8 +3,8 @@
 #include <cfloat>
 
 #include "text/prefix_trie.h"
+#include "base/utf8.h"
 #include "text/sentencepiece_words.h"
-#include "text/utf8.h"
 
 namespace dp {
 namespace {

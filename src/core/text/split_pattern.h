@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace dp {
 
 /// A Perl-compatible expression over UTF-8 in which \s, \w and \d know Unicode. Callable from several threads.
@@ -44,7 +46,7 @@ void SplitPattern::split(std::string_view text, const Piece& piece) const {
     // An empty match cuts, too; the next one lies at least a character further.
     if (match->end == match->begin) do
         ++from;
-      while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xc0) == 0x80);
+      while (from < text.size() && utf8_continues(text[from]));
   }
   if (done < text.size()) piece(text.substr(done), false);
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 
 namespace dp {
 namespace {
@@ -60,7 +61,7 @@ size_t cut_text(std::string_view text, size_t limit) {
     if (text[at] == ' ' && kBlank.find(text[at - 1]) == kBlank.npos) return at;
   if (newline > 0) return newline;
   for (size_t at = limit; at > 0 && at + 4 > limit; --at)
-    if ((static_cast<unsigned char>(text[at]) & 0xc0) != 0x80) return at;
+    if (!utf8_continues(text[at])) return at;
   return limit;
 }
 

@@ -6,9 +6,9 @@
 #include "base/hash.h"
 #include "base/mapped_file.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "text/bpe_tokenizer.h"
 #include "text/sentencepiece_tokenizer.h"
-#include "text/utf8.h"
 
 namespace dp {
 namespace fs = std::filesystem;

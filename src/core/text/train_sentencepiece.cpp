@@ -15,8 +15,8 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "text/sentencepiece_words.h"
-#include "text/utf8.h"
 
 namespace dp {
 namespace fs = std::filesystem;

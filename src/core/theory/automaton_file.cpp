@@ -1,14 +1,13 @@
 #include "theory/automaton_file.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "base/closest.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 
 namespace dp {
 namespace {
@@ -150,11 +149,9 @@ Automaton read_automaton(const std::filesystem::path& path) {
     throw InputError(path.string() + ": " + std::to_string(size) +
                      " bytes, expected an automaton of at most " +
                      std::to_string(kLargestAutomatonFile));
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream) throw InputError(path.string() + ": cannot be read");
-  return parse_automaton(text.str(), path.string());
+  const std::optional<std::string> text = read_file(path);
+  if (!text) throw InputError(path.string() + ": cannot be read");
+  return parse_automaton(*text, path.string());
 }
 
 std::string to_json(const Automaton& automaton) {

@@ -1,12 +1,11 @@
 #include "theory/matrix_group.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 
 namespace dp::theory {
 namespace {
@@ -95,12 +94,10 @@ MatrixGroup parse_matrix_group(const std::string& json_text, const std::string& 
 }
 
 MatrixGroup read_matrix_group(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream)
+  const std::optional<std::string> text = read_file(path);
+  if (!text)
     throw InputError(quote(path.string()) + " cannot be read: expected a JSON file of matrices");
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return parse_matrix_group(text.str(), path.string());
+  return parse_matrix_group(*text, path.string());
 }
 
 }  // namespace dp::theory

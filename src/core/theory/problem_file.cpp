@@ -1,12 +1,11 @@
 // compiled.json: what a compiled model solves, beside the model.
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 #include "theory/automaton_file.h"
 #include "theory/problem.h"
 
@@ -15,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::filesystem::path file_of(const std::filesystem::path& directory) {
+std::filesystem::path problem_path(const std::filesystem::path& directory) {
   return directory / kProblemFile;
 }
 
@@ -35,22 +34,20 @@ void save_problem(const Problem& problem, const std::string& theorem, const std:
   constexpr auto kReplace = ordered_json::error_handler_t::replace;
   json = ordered_json::parse(json.dump(-1, ' ', false, kReplace));
   json["checksum"] = with_checksum(json)["checksum"];
-  write_file_atomically(file_of(directory), json.dump(1) + "\n");
+  write_file_atomically(problem_path(directory), json.dump(1) + "\n");
 }
 
 bool is_compiled(const std::filesystem::path& directory) {
-  return std::filesystem::exists(file_of(directory));
+  return std::filesystem::exists(problem_path(directory));
 }
 
 Problem load_problem(const std::filesystem::path& directory) {
-  const std::string file = file_of(directory).string();
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream)
+  const std::string file = problem_path(directory).string();
+  const std::optional<std::string> text = read_file(file);
+  if (!text)
     throw InputError(quote(directory.string()) + " is none of dp compile's models: expected a " +
                      kProblemFile + " in it");
-  std::ostringstream text;
-  text << stream.rdbuf();
-  const nlohmann::json json = parse_json(text.str(), file, "the problem");
+  const nlohmann::json json = parse_json(*text, file, "the problem");
   std::string field;
   const auto take = [&](const char* name, auto value) {
     field = name;

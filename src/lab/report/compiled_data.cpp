@@ -3,13 +3,11 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numbers>
-#include <sstream>
 
 #include "base/json.h"
+#include "base/read_file.h"
 #include "nn/model_size.h"
 #include "nn/pretrained.h"
 #include "report/applied_maps.h"
@@ -125,9 +123,7 @@ ordered_json maps_data(const AppliedMaps& maps, const FiniteGroup& group) {
 CompiledModel load_compiled(const std::filesystem::path& directory) {
   Problem problem = theory::load_problem(directory);
   const std::filesystem::path file = directory / theory::kProblemFile;
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  const nlohmann::json json = parse_json(text.str(), file.string(), "the problem");
+  const nlohmann::json json = parse_json(read_file(file).value_or(""), file.string(), "the problem");
   const auto field = [&](const char* name) {
     const auto found = json.find(name);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";

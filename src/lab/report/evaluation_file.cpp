@@ -1,11 +1,10 @@
 #include "report/evaluation_file.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/read_file.h"
 #include "report/metrics.h"
 
 namespace dp::report {
@@ -147,9 +146,7 @@ ordered_json check_text(const ordered_json& value, const std::string& file) {
 
 ordered_json read_evaluation(const std::filesystem::path& path, bool language_model) {
   const std::string file = path.string();
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  const ordered_json value = parse_json(text.str(), file, "an evaluation");
+  const ordered_json value = parse_json(read_file(path).value_or(""), file, "an evaluation");
   try {
     return language_model ? check_text(value, file) : check_accuracies(value, file);
   } catch (const ordered_json::exception&) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 #include "report/metrics.h"
 #include "report/page.h"
 #include "report/runs.h"
@@ -41,9 +41,7 @@ void collect_results(const fs::path& folder, int depth, std::vector<fs::path>& f
 // Null for JSON of another kind: a folder of results may hold some.
 ordered_json read_results(const fs::path& path) {
   const std::string file = path.string();
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  const ordered_json value = parse_json(text.str(), file, "results");
+  const ordered_json value = parse_json(read_file(path).value_or(""), file, "results");
   if (!value.is_object() || value.value("format", ordered_json()) != kFormat) return nullptr;
   const auto fail = [&](const std::string& what) {
     throw InputError(file + ": " + what + ", expected what ./dp report --export json writes");

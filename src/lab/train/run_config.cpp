@@ -1,12 +1,11 @@
 // Settings of a run as JSON.
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 #include "train/run_settings.h"
 
 namespace dp {
@@ -73,14 +72,12 @@ RunConfig parse_run_config(const std::string& text, const std::string& file) {
 
 RunConfig read_run_config(const std::filesystem::path& directory, bool unchanged) {
   const std::filesystem::path file = directory / "run.json";
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream)
+  const std::optional<std::string> text = read_file(file);
+  if (!text)
     throw InputError(quote(directory.string()) +
                      " is not a training run: expected a directory with a run.json");
-  std::ostringstream text;
-  text << stream.rdbuf();
-  const RunConfig run = parse_run_config(text.str(), file.string());
-  if (unchanged) expect_checksum(parse_json(text.str(), file.string(), "the file"), file.string());
+  const RunConfig run = parse_run_config(*text, file.string());
+  if (unchanged) expect_checksum(parse_json(*text, file.string(), "the file"), file.string());
   return run;
 }
 

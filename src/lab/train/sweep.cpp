@@ -1,14 +1,13 @@
 #include "train/sweep.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 #include "train/recipe.h"
 #include "train/run_settings.h"
 
@@ -204,11 +203,9 @@ Sweep parse_sweep(const std::string& text, const std::string& file) {
 }
 
 Sweep read_sweep(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream) throw InputError(quote(file.string()) + " cannot be read, expected a sweep in JSON");
-  return parse_sweep(text.str(), file.string());
+  const std::optional<std::string> text = read_file(file);
+  if (!text) throw InputError(quote(file.string()) + " cannot be read, expected a sweep in JSON");
+  return parse_sweep(*text, file.string());
 }
 
 }  // namespace dp

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/read_file.h"
 #include "runtime/convert.h"
 #include "runtime/runner.h"
 #include "tools/bench/machine.h"
@@ -33,13 +32,12 @@ struct BenchQualityOptions {
 constexpr double kMostInt8 = 1.005, kMostInt4 = 1.03;
 
 std::vector<int64_t> read_tokens(const BenchQualityOptions& options, const ModelConfig& config) {
-  std::ifstream file(options.text, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw InputError("--text: cannot read " + quote(options.text));
+  const std::optional<std::string> text = read_file(options.text);
+  if (!text) throw InputError("--text: cannot read " + quote(options.text));
   const auto tokenizer = options.tokenizer.load(options.model, config);
   // Enough of the text; encoding all of a large corpus would take long.
   const std::vector<int32_t> tokens =
-      tokenizer->encode(std::string_view(text).substr(0, static_cast<size_t>(options.tokens) * 16));
+      tokenizer->encode(std::string_view(*text).substr(0, static_cast<size_t>(options.tokens) * 16));
   const size_t count = std::min(tokens.size(), static_cast<size_t>(options.tokens));
   if (count < 2)
     throw InputError("--text: " + quote(options.text) + " has " + std::to_string(count) +

@@ -1,4 +1,4 @@
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <algorithm>
 #include <cstring>
@@ -65,6 +65,29 @@ size_t utf8_unfinished(std::string_view text) {
     return announced_length(utf8_byte(end, 0)) > length && utf8_fits(end) ? length : 0;
   }
   return 0;
+}
+
+size_t utf8_count(std::string_view text) {
+  return text.size() - static_cast<size_t>(std::ranges::count_if(text, utf8_continues));
+}
+
+char32_t utf8_decode(std::string_view character) {
+  const size_t length = announced_length(utf8_byte(character, 0));
+  char32_t point = utf8_byte(character, 0) & (length == 1 ? 0x7fu : 0x7fu >> length);
+  for (size_t i = 1; i < length; ++i) point = point << 6 | (utf8_byte(character, i) & 0x3fu);
+  return point;
+}
+
+std::string utf8_encode(char32_t point) {
+  if (point < 0x80) return {static_cast<char>(point)};
+  std::string tail;
+  char32_t lead = 0x80;  // as many ones as there are bytes
+  for (char32_t room = 0x20;; room >>= 1) {
+    tail.insert(tail.begin(), static_cast<char>(0x80 | (point & 0x3f)));
+    point >>= 6;
+    lead = lead >> 1 | 0x80;
+    if (point < room) return static_cast<char>(lead | point) + tail;
+  }
 }
 
 }  // namespace dp
