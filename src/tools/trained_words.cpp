@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "nn/block_reader.h"
 #include "nn/pretrained.h"
 #include "tools/blas_kernels.h"
 #include "train/run.h"
@@ -27,7 +28,7 @@ class NnAnswerer final : public theory::Answerer {
       size_t count = 0, longest = 0;
       for (const theory::Tokens& sequence : sequences) {
         const size_t length = std::max(longest, sequence.size());
-        if (count > 0 && (count + 1) * length > kTokensAtOnce) break;
+        if (count > 0 && (count + 1) * length > size_t{kTokensAtOnce}) break;
         ++count, longest = length;
       }
       ModelState state;
@@ -46,30 +47,19 @@ class NnAnswerer final : public theory::Answerer {
   }
 
  private:
-  static constexpr size_t kTokensAtOnce = 4096;
+  static constexpr int64_t kTokensAtOnce = 4096;
 
-  // Shorter sequences are filled up at their ends, where nothing follows.
   std::vector<theory::Tokens> answer_batch(std::span<const theory::Tokens> sequences,
                                            size_t longest, ModelState& state) const {
     const c10::InferenceMode guard;
     std::vector<theory::Tokens> answers(sequences.size());
-    for (size_t done = 0; done < longest; done += kTokensAtOnce) {
-      const size_t count = std::min(kTokensAtOnce, longest - done);
-      const at::Tensor tokens = at::zeros(
-          {static_cast<int64_t>(sequences.size()), static_cast<int64_t>(count)}, at::kLong);
-      const auto length = [&](const theory::Tokens& sequence) {
-        return std::min(count, sequence.size() - std::min(done, sequence.size()));
-      };
-      for (size_t b = 0; b < sequences.size(); ++b)
-        std::copy_n(sequences[b].data() + std::min(done, sequences[b].size()), length(sequences[b]),
-                    tokens.data_ptr<int64_t>() + b * count);
+    for (BlockReader blocks(model_, padded_ids(sequences, longest), state); !blocks.done();) {
       const at::Tensor predicted =
-          model_.logits(model_.features(tokens, {.cu_seqlens = {}, .state = &state}))
-              .argmax(-1)
-              .contiguous();
+          model_.logits(blocks.next(kTokensAtOnce)).argmax(-1).contiguous();
       for (size_t b = 0; b < sequences.size(); ++b) {
-        const int64_t* first = predicted.data_ptr<int64_t>() + b * count;
-        answers[b].insert(answers[b].end(), first, first + length(sequences[b]));
+        const auto size = static_cast<int64_t>(sequences[b].size());
+        const auto* row = predicted.data_ptr<int64_t>() + static_cast<int64_t>(b) * predicted.size(1);
+        answers[b].insert(answers[b].end(), row, row + std::max<int64_t>(0, std::min(blocks.end(), size) - blocks.begin()));
       }
     }
     return answers;

@@ -6,6 +6,7 @@
 
 #include "analysis/effective_rank.h"
 #include "base/error.h"
+#include "nn/block_reader.h"
 
 namespace dp::analysis {
 
@@ -18,11 +19,9 @@ BoundaryRanks boundary_ranks(const LanguageModel& model, const at::Tensor& token
                      std::to_string(N) + " of " + std::to_string(T) + " tokens with ranks every " + std::to_string(every));
   std::vector<std::vector<at::Tensor>> samples;  // [layers][N * O] of [H]
   ModelState state;
-  ForwardOptions forward;
-  forward.state = &state;
   for (int64_t n = 0; n < N; ++n) {
-    for (int64_t begin = 0; begin < T; begin += every) {
-      model.features(tokens.slice(0, n, n + 1).slice(1, begin, begin + every), forward);
+    for (BlockReader blocks(model, tokens.slice(0, n, n + 1), state); !blocks.done();) {
+      blocks.next(every);
       const std::vector<at::Tensor> ranks = effective_ranks(state);
       samples.resize(ranks.size());
       for (size_t layer = 0; layer < ranks.size(); ++layer) samples[layer].push_back(ranks[layer].squeeze(0));

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "base/utf8.h"
+#include "nn/block_reader.h"
 #include "text/json_place.h"
 #include "text/text_reader.h"
 
@@ -19,7 +21,7 @@ namespace {
 using Tokens = std::vector<int64_t>;
 
 constexpr std::string_view kWhiteSpace = " \t\n\r\v\f";
-constexpr int64_t kTokensAtOnce = 512;    // rows enough for matrix products to run at full speed
+constexpr int64_t kTokensAtOnce = 512;    // of all continuations together
 constexpr size_t kStatesAtOnce = 16;      // continuations read together
 constexpr int64_t kMostLogits = 1 << 22;  // 16 MB
 
@@ -69,17 +71,6 @@ ModelState repeated(const ModelState& one, int64_t sequences) {
   return many;
 }
 
-// Features [1,D] after the last token; the state is what goes on from there.
-at::Tensor read_context(const LanguageModel& model, const Tokens& context, ModelState& state) {
-  const at::Tensor ids = at::tensor(context, at::kLong).unsqueeze(0);
-  ForwardOptions options;
-  options.state = &state;
-  at::Tensor last;
-  for (int64_t begin = 0; begin < ids.size(1); begin += kTokensAtOnce)
-    last = model.features(ids.slice(1, begin, begin + kTokensAtOnce), options).select(1, -1);
-  return last;
-}
-
 // Continuations first .. first+count-1, together. Shorter ones are padded at their end: that comes after all that
 // is asked of them, and their states are not needed any more.
 void read_continuations(const LanguageModel& model, const ModelState& after_context, size_t first,
@@ -88,28 +79,22 @@ void read_continuations(const LanguageModel& model, const ModelState& after_cont
   size_t longest = 0;
   for (const Tokens& tokens : continuations) longest = std::max(longest, tokens.size());
   ModelState state = repeated(after_context, count);
-  ForwardOptions options;
-  options.state = &state;
-  const auto block = static_cast<size_t>(std::max<int64_t>(1, kTokensAtOnce / count));
-  for (size_t begin = 0, end = 0; begin + 1 < longest; begin = end) {
-    end = std::min(longest - 1, begin + block);  // nothing is asked after the last token
-    const auto T = static_cast<int64_t>(end - begin);
-    Tokens ids, rows, targets;
+  const int64_t block = std::max<int64_t>(1, kTokensAtOnce / count);
+  const at::Tensor ids = padded_ids(continuations, longest - 1);  // nothing is asked after the last token
+  for (BlockReader blocks(model, ids, state); !blocks.done();) {
+    const at::Tensor features = blocks.next(block);
+    Tokens rows, targets;
     std::vector<size_t> owners;
     for (size_t c = 0; c < continuations.size(); ++c) {
       const Tokens& tokens = continuations[c];
-      for (size_t t = begin; t < end; ++t) {
-        if (t + 1 < tokens.size()) {
-          rows.push_back(static_cast<int64_t>(ids.size()));
-          targets.push_back(tokens[t + 1]);
-          owners.push_back(first + c);
-        }
-        ids.push_back(t < tokens.size() ? tokens[t] : 0);
+      const int64_t end = std::min(blocks.end(), static_cast<int64_t>(tokens.size()) - 1);
+      for (int64_t t = blocks.begin(); t < end; ++t) {
+        rows.push_back(static_cast<int64_t>(c) * features.size(1) + t - blocks.begin());
+        targets.push_back(tokens[static_cast<size_t>(t) + 1]);
+        owners.push_back(first + c);
       }
     }
-    const at::Tensor features =
-        model.features(at::tensor(ids, at::kLong).view({count, T}), options).flatten(0, 1);
-    tally.add(features.index_select(0, at::tensor(rows, at::kLong)), targets, owners);
+    tally.add(features.flatten(0, 1).index_select(0, at::tensor(rows, at::kLong)), targets, owners);
   }
 }
 
@@ -117,7 +102,7 @@ std::vector<ContinuationScore> score_tokens(const LanguageModel& model, const To
                                             const std::vector<Tokens>& continuations) {
   const c10::InferenceMode inference;
   ModelState state;
-  const at::Tensor last = read_context(model, context, state);
+  const at::Tensor last = last_features(model, at::tensor(context, at::kLong).unsqueeze(0), state);
   Tally tally(model, continuations.size());
   Tokens first_tokens;
   std::vector<size_t> owners;
@@ -264,11 +249,6 @@ Question parse_question(const std::string& line, const std::string& place) {
   return question;
 }
 
-double characters(std::string_view text) {
-  return static_cast<double>(std::ranges::count_if(
-      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
-}
-
 size_t first_largest(const std::vector<double>& values) {
   return static_cast<size_t>(std::ranges::max_element(values) - values.begin());
 }
@@ -297,7 +277,7 @@ ChoiceScores score_choices(const LanguageModel& model, const Tokenizer& tokenize
     for (size_t i = 0; i < scores.size(); ++i) {
       sums.push_back(scores[i].log_likelihood);
       normalised.push_back(scores[i].log_likelihood /
-                           characters(without_white_space_before(question.choices[i])));
+                           static_cast<double>(utf8_count(without_white_space_before(question.choices[i]))));
     }
     right += first_largest(sums) == question.answer;
     right_normalised += first_largest(normalised) == question.answer;

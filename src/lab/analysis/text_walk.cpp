@@ -6,6 +6,7 @@
 
 #include "analysis/effective_rank.h"
 #include "base/error.h"
+#include "nn/block_reader.h"
 
 namespace dp::analysis {
 namespace {
@@ -49,13 +50,12 @@ TextWalk walk_text(const LanguageModel& model, const at::Tensor& tokens,
   walk.loss.reserve(static_cast<size_t>(length));
   walk.loss_by_text.resize(static_cast<size_t>(tokens.size(0)));
   ModelState state;
-  ForwardOptions forward;
-  forward.state = &state;
-  for (int64_t begin = 0, end = 0; begin < length; begin = end) {
-    end = std::min(length, begin + options.block);
+  for (BlockReader blocks(model, tokens.slice(1, 0, length), state); !blocks.done();) {
+    int64_t most = options.block;
     if (options.rank_every > 0)  // a block ends wherever a rank is due
-      end = std::min(end, (begin / options.rank_every + 1) * options.rank_every);
-    const at::Tensor features = model.features(tokens.slice(1, begin, end), forward);
+      most = std::min(most, options.rank_every - blocks.end() % options.rank_every);
+    const at::Tensor features = blocks.next(most);
+    const int64_t begin = blocks.begin(), end = blocks.end();
     const at::Tensor losses = target_losses(model, features, tokens.slice(1, begin + 1, end + 1));
     const at::Tensor mean = losses.mean(0).contiguous(), single = losses.to(at::kFloat).contiguous();
     walk.loss.insert(walk.loss.end(), mean.data_ptr<double>(), mean.data_ptr<double>() + mean.numel());

@@ -2,12 +2,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "nn/block_reader.h"
 #include "nn/golden.h"
 #include "nn/pretrained.h"
 #include "nn/tensors.h"
@@ -64,13 +64,9 @@ class ModelCheck {
   // The prompt in blocks of so many tokens: logits of every token, state after the last.
   void check_prompt(const at::Tensor& prompt, int64_t block, const char* method) {
     ModelState state;
-    ForwardOptions options;
-    options.state = &state;
     std::vector<at::Tensor> logits;
-    for (int64_t begin = 0; begin < prompt.size(1); begin += block) {
-      const int64_t end = std::min(prompt.size(1), begin + block);
-      logits.push_back(model_.logits(model_.features(prompt.slice(1, begin, end), options)));
-    }
+    for (BlockReader blocks(model_, prompt, state); !blocks.done();)
+      logits.push_back(model_.logits(blocks.next(block)));
     compare("prompt_logits", at::cat(logits, 1), kLogitTolerance, method);
     const MixerState& first = state.layers.at(0);
     compare("state0", first.at("recurrent"), kStateTolerance, method);
@@ -85,12 +81,9 @@ class ModelCheck {
   void check_continuation(const at::Tensor& prompt) {
     const at::Tensor want = ids("greedy_ids");
     ModelState state;
-    ForwardOptions options;
-    options.state = &state;
     std::vector<int64_t> got;
     for (at::Tensor next = prompt; static_cast<int64_t>(got.size()) < want.size(1);) {
-      const at::Tensor features = model_.features(next, options);
-      next = model_.logits(features.select(1, -1)).argmax(-1, /*keepdim=*/true);
+      next = model_.logits(last_features(model_, next, state)).argmax(-1, /*keepdim=*/true);
       got.push_back(next.item<int64_t>());
     }
     const bool same = std::equal(got.begin(), got.end(), want.contiguous().data_ptr<int64_t>(),

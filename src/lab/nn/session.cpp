@@ -2,19 +2,17 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "nn/block_reader.h"
 #include "nn/tensors.h"
 #include "runtime/fingerprint.h"
 
 namespace dp {
 namespace {
 
-// Enough rows for matrix products to run at full speed; a few MB of activations per layer.
-constexpr size_t kBlock = 512;
 constexpr const char* kFormat = "deltaproduct-state";
 
 std::string fingerprint(const LanguageModel& model) {
@@ -64,17 +62,12 @@ void Session::feed(std::span<const int64_t> tokens) {
     if (token < 0 || token >= model_->config().vocab_size)
       throw InputError(c10::str("tokens must be from 0 to ", model_->config().vocab_size - 1,
                                 ", got ", token));
-  for (size_t begin = 0; begin < tokens.size(); begin += kBlock) {
-    const std::span block = tokens.subspan(begin, std::min(kBlock, tokens.size() - begin));
-    const at::Tensor ids = at::from_blob(const_cast<int64_t*>(block.data()),
-                                         {1, static_cast<int64_t>(block.size())}, at::kLong);
-    ForwardOptions options;
-    options.state = &state_;
-    const at::Tensor features = model_->features(ids, options);
-    tokens_seen_ += static_cast<int64_t>(block.size());
-    if (begin + kBlock >= tokens.size())
-      logits_ = model_->logits(features.select(1, -1)).squeeze(0).to(at::kFloat).contiguous();
-  }
+  if (tokens.empty()) return;
+  const auto count = static_cast<int64_t>(tokens.size());
+  const at::Tensor ids = at::from_blob(const_cast<int64_t*>(tokens.data()), {1, count}, at::kLong);
+  const at::Tensor last = last_features(*model_, ids, state_);
+  tokens_seen_ += count;
+  logits_ = model_->logits(last).squeeze(0).to(at::kFloat).contiguous();
 }
 
 Session Session::fork() const {
