@@ -7,8 +7,9 @@
 
 namespace dp {
 
-ConvStream::ConvStream(const ModelConfig& config, int64_t channels, int64_t stacked)
-    : channels_(channels),
+ConvStream::ConvStream(const ModelConfig& config, char letter, int64_t channels, int64_t stacked)
+    : letter_(1, letter),
+      channels_(channels),
       width_(config.use_short_conv ? config.conv_size : 0),
       has_bias_(config.conv_bias) {
   projection_ = Parameter::matrix({channels, config.hidden_size}, Init::kMixerProjection, stacked);
@@ -20,24 +21,28 @@ at::Tensor ConvStream::project(const at::Tensor& x) const {
   return dp::linear(x, projection_.value);
 }
 
-at::Tensor ConvStream::forward(const at::Tensor& x, const std::string& history, int64_t head_size,
+at::Tensor ConvStream::forward(const at::Tensor& x, int64_t head_size,
                                const MixerContext& context) const {
   if (has_conv())
-    return convolve(project(x), weight_.value, bias_.value, history, head_size, context);
+    return convolve(project(x), weight_.value, bias_.value, "conv_" + letter_, head_size, context);
   ShortConvOptions options;
   options.cu_seqlens = context.cu_seqlens;
   options.head_size = head_size;
   return short_conv(project(x), options);
 }
 
-void ConvStream::list_projection(const std::string& name, NamedParameters& list) {
-  list.push_back({name + ".weight", &projection_});
+void ConvStream::add_state(StateShapes& shapes) const {
+  if (has_conv()) shapes["conv_" + letter_] = {width_, channels_};
 }
 
-void ConvStream::list_conv(const std::string& name, NamedParameters& list) {
+void ConvStream::list_projection(const std::string& prefix, NamedParameters& list) {
+  list.push_back({prefix + letter_ + "_proj.weight", &projection_});
+}
+
+void ConvStream::list_conv(const std::string& prefix, NamedParameters& list) {
   if (!has_conv()) return;
-  list.push_back({name + ".weight", &weight_});
-  if (has_bias_) list.push_back({name + ".bias", &bias_});
+  list.push_back({prefix + letter_ + "_conv1d.weight", &weight_});
+  if (has_bias_) list.push_back({prefix + letter_ + "_conv1d.bias", &bias_});
 }
 
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

@@ -12,30 +12,30 @@ namespace dp {
 class ConvStream {
  public:
   ConvStream() = default;
-  /// `stacked`: how many equal projections lie below one another, one per Householder factor.
-  ConvStream(const ModelConfig& config, int64_t channels, int64_t stacked = 1);
+  /// `letter` is in the names of parameters, q_proj and q_conv1d, and of the state's part, conv_q. `stacked`: how many equal
+  /// projections lie below one another, one per Householder factor.
+  ConvStream(const ModelConfig& config, char letter, int64_t channels, int64_t stacked = 1);
 
   /// x [B,T,D] -> silu(conv(projection x)) [B,T,C], each `head_size` channels brought to unit length unless that
-  /// is 0. Without the convolution: silu(projection x). Carries the last W inputs of the convolution on as the
-  /// state's part `history`.
-  at::Tensor forward(const at::Tensor& x, const std::string& history, int64_t head_size,
-                     const MixerContext& context) const;
+  /// is 0. Without the convolution: silu(projection x). Carries the last W inputs of the convolution on in the state.
+  at::Tensor forward(const at::Tensor& x, int64_t head_size, const MixerContext& context) const;
   /// projection x alone.
   at::Tensor project(const at::Tensor& x) const;
 
   bool has_conv() const { return width_ > 0; }
-  /// Shape of the state's part `history`, for one sequence.
-  std::vector<int64_t> history_shape() const { return {width_, channels_}; }
-  void list_projection(const std::string& name, NamedParameters& list);
-  void list_conv(const std::string& name, NamedParameters& list);
+  /// The state's part, for one sequence, if there is a convolution.
+  void add_state(StateShapes& shapes) const;
+  void list_projection(const std::string& prefix, NamedParameters& list);
+  void list_conv(const std::string& prefix, NamedParameters& list);
 
  private:
+  std::string letter_;
   int64_t channels_ = 0, width_ = 0;
   bool has_bias_ = false;
   Parameter projection_, weight_, bias_;
 };
 
-/// silu(conv(x)) without the projection; otherwise as ConvStream::forward.
+/// silu(conv(x)) without the projection; otherwise as ConvStream::forward, with `history` as the state's part.
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                     const std::string& history, int64_t head_size, const MixerContext& context);
 

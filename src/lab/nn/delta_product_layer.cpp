@@ -9,9 +9,9 @@ namespace dp {
 
 DeltaProductLayer::DeltaProductLayer(const ModelConfig& config)
     : config_(config),
-      q_(config, config.query_width()),
-      k_(config, config.key_width(), config.num_householder),
-      v_(config, config.value_width(), config.num_householder),
+      q_(config, 'q', config.query_width()),
+      k_(config, 'k', config.key_width(), config.num_householder),
+      v_(config, 'v', config.value_width(), config.num_householder),
       output_(config, config.value_heads(), config.value_head_dim()) {
   const int64_t D = config.hidden_size, heads = config.value_heads();
   b_proj_ = Parameter::matrix({config.num_householder * heads, D}, Init::kMixerProjection,
@@ -24,11 +24,7 @@ DeltaProductLayer::DeltaProductLayer(const ModelConfig& config)
 StateShapes DeltaProductLayer::state_shapes() const {
   StateShapes shapes = {
       {"recurrent", {config_.value_heads(), config_.head_dim, config_.value_head_dim()}}};
-  if (config_.use_short_conv) {
-    shapes["conv_q"] = q_.history_shape();
-    shapes["conv_k"] = k_.history_shape();
-    shapes["conv_v"] = v_.history_shape();
-  }
+  for (const ConvStream* stream : {&q_, &k_, &v_}) stream->add_state(shapes);
   return shapes;
 }
 
@@ -40,18 +36,14 @@ void DeltaProductLayer::list_parameters(const std::string& prefix, NamedParamete
   const auto add = [&](const char* name, Parameter& parameter) {
     list.push_back({prefix + name, &parameter});
   };
-  q_.list_projection(prefix + "q_proj", list);
-  k_.list_projection(prefix + "k_proj", list);
-  v_.list_projection(prefix + "v_proj", list);
+  for (ConvStream* stream : {&q_, &k_, &v_}) stream->list_projection(prefix, list);
   add("b_proj.weight", b_proj_);
   if (config_.use_forget_gate) {
     add("a_proj.weight", a_proj_);
     add("A_log", A_log_);
     add("dt_bias", dt_bias_);
   }
-  q_.list_conv(prefix + "q_conv1d", list);
-  k_.list_conv(prefix + "k_conv1d", list);
-  v_.list_conv(prefix + "v_conv1d", list);
+  for (ConvStream* stream : {&q_, &k_, &v_}) stream->list_conv(prefix, list);
   output_.list_parameters(prefix, list);
 }
 
@@ -65,9 +57,9 @@ RecurrenceInputs DeltaProductLayer::recurrence_inputs(const at::Tensor& x, const
   const int64_t B = x.size(0), T = x.size(1), N = config_.num_householder, H = config_.num_heads;
   const int64_t K = config_.head_dim, V = config_.value_head_dim(), heads = config_.value_heads();
   RecurrenceInputs inputs;
-  inputs.q = q_.forward(x, "conv_q", K, context).view({B, T, H, K});
-  inputs.k = k_.forward(x, "conv_k", K, context).view({B, T, N, H, K});
-  inputs.v = v_.forward(x, "conv_v", 0, context).view({B, T, N, heads, V});
+  inputs.q = q_.forward(x, K, context).view({B, T, H, K});
+  inputs.k = k_.forward(x, K, context).view({B, T, N, H, K});
+  inputs.v = v_.forward(x, 0, context).view({B, T, N, heads, V});
   if (heads != H) {  // a query and key head serves several value heads
     inputs.q = inputs.q.repeat_interleave(heads / H, 2);
     inputs.k = inputs.k.repeat_interleave(heads / H, 3);

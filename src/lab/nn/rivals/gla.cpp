@@ -11,9 +11,9 @@ namespace dp {
 
 GlaMixer::GlaMixer(const ModelConfig& config)
     : config_(config),
-      q_(config, config.query_width()),
-      k_(config, config.query_width()),
-      v_(config, config.num_heads * config.value_head_dim()),
+      q_(config, 'q', config.query_width()),
+      k_(config, 'k', config.query_width()),
+      v_(config, 'v', config.num_heads * config.value_head_dim()),
       output_(config, config.num_heads, config.value_head_dim()) {
   gate_down_ = Parameter::matrix({config.gla.gate_low_rank_dim, config.hidden_size});
   gate_up_ = Parameter::matrix({config.query_width(), config.gla.gate_low_rank_dim});
@@ -23,11 +23,7 @@ GlaMixer::GlaMixer(const ModelConfig& config)
 StateShapes GlaMixer::state_shapes() const {
   StateShapes shapes = {
       {"recurrent", {config_.num_heads, config_.head_dim, config_.value_head_dim()}}};
-  if (config_.use_short_conv) {
-    shapes["conv_q"] = q_.history_shape();
-    shapes["conv_k"] = k_.history_shape();
-    shapes["conv_v"] = v_.history_shape();
-  }
+  for (const ConvStream* stream : {&q_, &k_, &v_}) stream->add_state(shapes);
   return shapes;
 }
 
@@ -37,12 +33,8 @@ int64_t GlaMixer::recurrence_flops() const {
 }
 
 void GlaMixer::list_parameters(const std::string& prefix, NamedParameters& list) {
-  q_.list_projection(prefix + "q_proj", list);
-  k_.list_projection(prefix + "k_proj", list);
-  v_.list_projection(prefix + "v_proj", list);
-  q_.list_conv(prefix + "q_conv1d", list);
-  k_.list_conv(prefix + "k_conv1d", list);
-  v_.list_conv(prefix + "v_conv1d", list);
+  for (ConvStream* stream : {&q_, &k_, &v_}) stream->list_projection(prefix, list);
+  for (ConvStream* stream : {&q_, &k_, &v_}) stream->list_conv(prefix, list);
   list.push_back({prefix + "gk_proj.0.weight", &gate_down_});
   list.push_back({prefix + "gk_proj.1.weight", &gate_up_});
   list.push_back({prefix + "gk_proj.1.bias", &gate_bias_});
@@ -51,12 +43,12 @@ void GlaMixer::list_parameters(const std::string& prefix, NamedParameters& list)
 
 at::Tensor GlaMixer::forward(const at::Tensor& x, const MixerContext& context) const {
   const int64_t B = x.size(0), T = x.size(1), H = config_.num_heads, K = config_.head_dim;
-  const auto stream = [&](const ConvStream& s, const char* history) {
-    return config_.use_short_conv ? s.forward(x, history, 0, context) : s.project(x);
+  const auto stream = [&](const ConvStream& s) {
+    return config_.use_short_conv ? s.forward(x, 0, context) : s.project(x);
   };
-  const at::Tensor q = stream(q_, "conv_q").view({B, T, H, K}) / std::sqrt(static_cast<double>(K));
-  const at::Tensor k = stream(k_, "conv_k").view({B, T, 1, H, K});
-  const at::Tensor v = stream(v_, "conv_v").view({B, T, 1, H, config_.value_head_dim()});
+  const at::Tensor q = stream(q_).view({B, T, H, K}) / std::sqrt(static_cast<double>(K));
+  const at::Tensor k = stream(k_).view({B, T, 1, H, K});
+  const at::Tensor v = stream(v_).view({B, T, 1, H, config_.value_head_dim()});
   const at::Tensor logits =
       dp::linear(dp::linear(x, gate_down_.value), gate_up_.value) + gate_bias_.value;
   const at::Tensor alpha = at::exp(at::log_sigmoid(logits) / config_.gla.gate_logit_normalizer);

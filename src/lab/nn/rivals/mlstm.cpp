@@ -62,7 +62,7 @@ at::Tensor running_maximum(const at::Tensor& log_f, const at::Tensor& log_i,
 }
 
 MlstmMixer::MlstmMixer(const ModelConfig& config)
-    : config_(config), q_(config, config.query_width()), k_(config, config.query_width()) {
+    : config_(config), q_(config, 'q', config.query_width()), k_(config, 'k', config.query_width()) {
   const int64_t D = config.hidden_size, H = config.num_heads, V = config.value_head_dim();
   v_proj_ = g_proj_ = Parameter::matrix({H * V, D});
   input_gate_ = forget_gate_ = Parameter::matrix({H, D});
@@ -76,10 +76,7 @@ StateShapes MlstmMixer::state_shapes() const {
   const int64_t H = config_.num_heads;
   StateShapes shapes = {{"recurrent", {H, config_.head_dim, config_.value_head_dim() + 1}},
                         {"maximum", {H}}};
-  if (config_.use_short_conv) {
-    shapes["conv_q"] = q_.history_shape();
-    shapes["conv_k"] = k_.history_shape();
-  }
+  for (const ConvStream* stream : {&q_, &k_}) stream->add_state(shapes);
   return shapes;
 }
 
@@ -88,11 +85,9 @@ int64_t MlstmMixer::recurrence_flops() const {
 }
 
 void MlstmMixer::list_parameters(const std::string& prefix, NamedParameters& list) {
-  q_.list_projection(prefix + "q_proj", list);
-  k_.list_projection(prefix + "k_proj", list);
+  for (ConvStream* stream : {&q_, &k_}) stream->list_projection(prefix, list);
   list.push_back({prefix + "v_proj.weight", &v_proj_});
-  q_.list_conv(prefix + "q_conv1d", list);
-  k_.list_conv(prefix + "k_conv1d", list);
+  for (ConvStream* stream : {&q_, &k_}) stream->list_conv(prefix, list);
   list.push_back({prefix + "igate.weight", &input_gate_});
   list.push_back({prefix + "igate.bias", &input_bias_});
   list.push_back({prefix + "fgate.weight", &forget_gate_});
@@ -105,11 +100,11 @@ void MlstmMixer::list_parameters(const std::string& prefix, NamedParameters& lis
 at::Tensor MlstmMixer::forward(const at::Tensor& x, const MixerContext& context) const {
   const int64_t B = x.size(0), T = x.size(1), H = config_.num_heads, K = config_.head_dim,
                 V = config_.value_head_dim();
-  const auto stream = [&](const ConvStream& s, const char* history) {
-    return config_.use_short_conv ? s.forward(x, history, 0, context) : s.project(x);
+  const auto stream = [&](const ConvStream& s) {
+    return config_.use_short_conv ? s.forward(x, 0, context) : s.project(x);
   };
-  const at::Tensor q = stream(q_, "conv_q").view({B, T, H, K});
-  const at::Tensor k = stream(k_, "conv_k").view({B, T, H, K}) / std::sqrt(static_cast<double>(K));
+  const at::Tensor q = stream(q_).view({B, T, H, K});
+  const at::Tensor k = stream(k_).view({B, T, H, K}) / std::sqrt(static_cast<double>(K));
   const at::Tensor v = dp::linear(x, v_proj_.value).view({B, T, 1, H, V});
   const at::Tensor log_i = dp::linear(x, input_gate_.value) + input_bias_.value;
   const at::Tensor log_f = at::log_sigmoid(dp::linear(x, forget_gate_.value) + forget_bias_.value);

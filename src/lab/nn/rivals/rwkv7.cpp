@@ -11,9 +11,9 @@ namespace dp {
 
 Rwkv7Mixer::Rwkv7Mixer(const ModelConfig& config)
     : config_(config),
-      q_(config, config.query_width()),
-      k_(config, config.key_width()),
-      v_(config, config.num_householder * config.num_heads * config.value_head_dim()),
+      q_(config, 'q', config.query_width()),
+      k_(config, 'k', config.key_width()),
+      v_(config, 'v', config.num_householder * config.num_heads * config.value_head_dim()),
       output_(config, config.num_heads, config.value_head_dim()) {
   for (Gate* gate : {&a_, &w_}) {
     gate->down = Parameter::matrix({config.rwkv7.gate_low_rank_dim, config.hidden_size});
@@ -33,11 +33,7 @@ at::Tensor Rwkv7Mixer::Gate::operator()(const at::Tensor& x) const {
 StateShapes Rwkv7Mixer::state_shapes() const {
   StateShapes shapes = {
       {"recurrent", {config_.num_heads, config_.head_dim, config_.value_head_dim()}}};
-  if (config_.use_short_conv) {
-    shapes["conv_q"] = q_.history_shape();
-    shapes["conv_k"] = k_.history_shape();
-    shapes["conv_v"] = v_.history_shape();
-  }
+  for (const ConvStream* stream : {&q_, &k_, &v_}) stream->add_state(shapes);
   return shapes;
 }
 
@@ -47,12 +43,8 @@ int64_t Rwkv7Mixer::recurrence_flops() const {
 }
 
 void Rwkv7Mixer::list_parameters(const std::string& prefix, NamedParameters& list) {
-  q_.list_projection(prefix + "q_proj", list);
-  k_.list_projection(prefix + "k_proj", list);
-  v_.list_projection(prefix + "v_proj", list);
-  q_.list_conv(prefix + "q_conv1d", list);
-  k_.list_conv(prefix + "k_conv1d", list);
-  v_.list_conv(prefix + "v_conv1d", list);
+  for (ConvStream* stream : {&q_, &k_, &v_}) stream->list_projection(prefix, list);
+  for (ConvStream* stream : {&q_, &k_, &v_}) stream->list_conv(prefix, list);
   const auto add = [&](const std::string& name, Gate& gate) {
     list.push_back({prefix + name + ".0.weight", &gate.down});
     list.push_back({prefix + name + ".1.weight", &gate.up});
@@ -68,9 +60,9 @@ at::Tensor Rwkv7Mixer::forward(const at::Tensor& x, const MixerContext& context)
                 K = config_.head_dim, V = config_.value_head_dim();
   const double c = config_.allow_neg_eigval ? 2 : 1;
   const at::Tensor q =
-      q_.forward(x, "conv_q", K, context).view({B, T, H, K}) / std::sqrt(static_cast<double>(K));
-  const at::Tensor k = k_.forward(x, "conv_k", K, context).view({B, T, N, H, K});
-  const at::Tensor v = v_.forward(x, "conv_v", 0, context).view({B, T, N, H, V});
+      q_.forward(x, K, context).view({B, T, H, K}) / std::sqrt(static_cast<double>(K));
+  const at::Tensor k = k_.forward(x, K, context).view({B, T, N, H, K});
+  const at::Tensor v = v_.forward(x, 0, context).view({B, T, N, H, V});
   const at::Tensor scaled = k * a_(x);
   const at::Tensor w =
       config_.use_forget_gate ? at::exp(-std::exp(-0.5) * w_(x)) : at::ones_like(k);
