@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "io/operator_file.h"
 #include "kernels/delta_product.h"
 #include "runtime/generate.h"
 #include "runtime/session.h"
@@ -19,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using Floats = std::vector<float>;
-using Shape = std::vector<int64_t>;
 
 [[noreturn]] void fail(const SafetensorsFile& file, const std::string& problem) {
   throw InputError(file.path().string() + ": " + problem);
@@ -30,13 +30,6 @@ Floats load(const SafetensorsFile& file, const std::string& name) {
   return runtime::to_floats({name, file.path().string(), entry.dtype, entry.shape, {}, entry.data, nullptr});
 }
 
-Floats load(const SafetensorsFile& file, const std::string& name, const Shape& shape) {
-  if (const Shape& found = file.at(name).shape; found != shape)
-    fail(file, "tensor " + quote(name) + " must have shape " + runtime::shape_text(shape) + ", got " +
-                   runtime::shape_text(found));
-  return load(file, name);
-}
-
 double relative_error(const Floats& got, const Floats& want) {
   double scale = 0;
   for (const float x : want) scale = std::max(scale, std::abs(double{x}));
@@ -45,34 +38,9 @@ double relative_error(const Floats& got, const Floats& want) {
 }
 
 /// Inputs and expected results of the operator, under the names of the file.
-struct OperatorFixture {
-  explicit OperatorFixture(const fs::path& path) {
-    const SafetensorsFile file(path);
-    for (const char* name : {"q", "k", "v"})
-      if (const Shape& shape = file.at(name).shape; shape.size() != 4)
-        fail(file, "tensor " + quote(name) + " must have four dimensions, got shape " +
-                       runtime::shape_text(shape));
-    const Shape &q = file.at("q").shape, &k = file.at("k").shape;
-    B = q[0], T = q[1], H = q[2], K = q[3], V = file.at("v").shape[3];
-    const int64_t rows = k[1];
-    if (T == 0 || rows == 0 || rows % T != 0)
-      fail(file, "tensor 'k' has " + std::to_string(rows) + " rows, which is not a multiple of the " +
-                     std::to_string(T) + " of 'q'");
-    N = rows / T;
-    const auto take = [&](const char* name, const Shape& shape) {
-      arrays[name] = load(file, name, shape);
-    };
-    take("scale", {});
-    for (const char* name : {"q", "dq"}) take(name, {B, T, H, K});
-    for (const char* name : {"k", "dk"}) take(name, {B, rows, H, K});
-    for (const char* name : {"v", "dv"}) take(name, {B, rows, H, V});
-    for (const char* name : {"beta", "dbeta"}) take(name, {B, rows, H});
-    for (const char* name : {"o", "do"}) take(name, {B, T, H, V});
-    for (const char* name : {"ht", "dht"}) take(name, {B, H, K, V});
-    if (file.find("g"))
-      for (const char* name : {"g", "dg"}) take(name, {B, T, H});
-    if (file.find("h0"))
-      for (const char* name : {"h0", "dh0"}) take(name, {B, H, K, V});
+struct OperatorFixture : golden::OperatorFile {
+  explicit OperatorFixture(const fs::path& path) : OperatorFile(path) {
+    for (const auto& [name, shape] : shapes) arrays[name] = load(file, name);
   }
 
   const float* find(const char* name) const {
@@ -80,7 +48,6 @@ struct OperatorFixture {
     return found == arrays.end() ? nullptr : found->second.data();
   }
 
-  int64_t B, T, H, K, V, N;
   std::map<std::string, Floats> arrays;
 };
 
@@ -135,7 +102,7 @@ class RuntimeCheck {
     const TensorEntry& entry = expected_.at(name);
     if (entry.dtype != DType::kI64 || entry.shape.size() != 2)
       fail(expected_, "tensor " + quote(name) + " must be a batch of int64 tokens, got shape " +
-                          runtime::shape_text(entry.shape));
+                          shape_text(entry.shape));
     std::vector<int64_t> values(entry.data.size() / sizeof(int64_t));
     std::memcpy(values.data(), entry.data.data(), entry.data.size());
     return values;
@@ -157,7 +124,7 @@ class RuntimeCheck {
 
   void check_batch() {
     const std::vector<int64_t> tokens = ids("input_ids");
-    const Shape& shape = expected_.at("input_ids").shape;
+    const std::vector<int64_t>& shape = expected_.at("input_ids").shape;
     const auto B = static_cast<size_t>(shape[0]), T = static_cast<size_t>(shape[1]);
     std::vector<runtime::State> states(B);
     std::vector<runtime::Segment> segments;
@@ -210,7 +177,7 @@ class RuntimeCheck {
     options.max_tokens = static_cast<int64_t>(want.size());
     if (const auto got = runtime::generate(session, prompt, options); got != want)
       fail(expected_, "the greedy continuation of prompt_ids in the runtime is not greedy_ids but " +
-                          runtime::shape_text(got));
+                          shape_text(got));
   }
 
   SerialExecutor executor_;

@@ -167,6 +167,12 @@ uint64_t metadata_hash(const TensorMetadata& metadata) {
 
 }  // namespace
 
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (const int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
 size_t dtype_size(DType dtype) { return dtype_row(dtype).size; }
 std::string_view dtype_name(DType dtype) { return dtype_row(dtype).name; }
 

@@ -35,6 +35,9 @@ enum class DType {
 size_t dtype_size(DType dtype);            // bytes of one element
 std::string_view dtype_name(DType dtype);  // as it is written in a header: "F32"
 
+/// "[2, 3]"
+std::string shape_text(std::span<const int64_t> shape);
+
 /// One tensor: row-major, possibly of no dimension (a scalar) or of no element.
 struct TensorEntry {
   std::string name;

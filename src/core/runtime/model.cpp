@@ -1,7 +1,5 @@
 #include "runtime/model.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/quote.h"
 #include "runtime/delta_product_mixer.h"
@@ -68,7 +66,7 @@ std::shared_ptr<const Model> Model::open(const fs::path& path, Zeros zeros) {
   std::error_code error;
   const fs::path folder = fs::is_regular_file(path, error) ? path.parent_path() : path;
   ModelConfig config = read_model_config(folder);
-  return std::make_shared<const Model>(std::move(config), tensors_of(Checkpoint::open(path)), zeros);
+  return std::make_shared<const Model>(std::move(config), checkpoint_tensors(Checkpoint::open(path)), zeros);
 }
 
 std::shared_ptr<const Model> Model::from_arrays(const ModelConfig& config,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "base/closest.h"
 #include "base/error.h"
@@ -34,13 +33,7 @@ const void* place(const StoredTensor& tensor, Matrix& matrix) {
 
 }  // namespace
 
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (const int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  return text + "]";
-}
-
-NamedTensors tensors_of(const Checkpoint& checkpoint) {
+NamedTensors checkpoint_tensors(const Checkpoint& checkpoint) {
   NamedTensors all{checkpoint.path().string(), {}};
   for (const std::string& name : checkpoint.names()) all.tensors[name] = checkpoint.tensor(name);
   return all;
@@ -88,7 +81,7 @@ const StoredTensor& WeightReader::find(const std::string& name) {
 }
 
 // The tensors that together are a parameter: itself, or one per factor in the older layout.
-std::vector<std::string> WeightReader::parts_of(const std::string& name) const {
+std::vector<std::string> WeightReader::part_names(const std::string& name) const {
   const std::vector<std::string> first = legacy_names(name, 1);
   if (tensors_.tensors.contains(name) || first.empty() || !tensors_.tensors.contains(first[0]))
     return {name};
@@ -143,7 +136,7 @@ WeightMatrix WeightReader::mapped(const std::string& name, int64_t rows, int64_t
 
 Matrix WeightReader::matrix(const std::string& name, int64_t rows, int64_t columns) {
   Matrix matrix{static_cast<size_t>(rows), static_cast<size_t>(columns), {}, {}, nullptr};
-  const std::vector<std::string> parts = parts_of(name);
+  const std::vector<std::string> parts = part_names(name);
   const auto count = static_cast<int64_t>(parts.size());
   for (const std::string& part : parts)
     matrix.parts.push_back(mapped(part, rows / count, columns, matrix));
@@ -168,7 +161,7 @@ Matrix WeightReader::factor(const std::string& name, int64_t rows, int64_t colum
 std::vector<float> WeightReader::floats(const std::string& name,
                                         const std::vector<int64_t>& shape) {
   std::vector<float> values;
-  const std::vector<std::string> parts = parts_of(name);
+  const std::vector<std::string> parts = part_names(name);
   std::vector<int64_t> part_shape = shape;
   if (!is_query_conv(name)) part_shape[0] /= static_cast<int64_t>(parts.size());
   for (const std::string& part : parts) {

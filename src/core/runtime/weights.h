@@ -39,7 +39,7 @@ struct NamedTensors {
   std::map<std::string, StoredTensor, std::less<>> tensors;
 };
 
-NamedTensors tensors_of(const Checkpoint& checkpoint);
+NamedTensors checkpoint_tensors(const Checkpoint& checkpoint);
 
 /// The name of the scales of an int8 or int4 matrix.
 inline std::string scale_name(const std::string& name) { return name + "_scale"; }
@@ -66,7 +66,7 @@ class WeightReader {
   std::string fingerprint() const { return fingerprint_.text(); }
 
  private:
-  std::vector<std::string> parts_of(const std::string& name) const;
+  std::vector<std::string> part_names(const std::string& name) const;
   const StoredTensor& find(const std::string& name);
   WeightMatrix mapped(const std::string& name, int64_t rows, int64_t columns, Matrix& matrix);
   void attach_scales(const std::string& name, WeightMatrix& part, Matrix& matrix);
@@ -78,8 +78,5 @@ class WeightReader {
   std::set<std::string, std::less<>> used_;
   Fingerprint fingerprint_;
 };
-
-/// "[2, 3]"
-std::string shape_text(std::span<const int64_t> shape);
 
 }  // namespace dp::runtime

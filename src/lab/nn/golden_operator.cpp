@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "io/operator_file.h"
 #include "nn/golden.h"
 #include "nn/tensors.h"
 #include "ops/delta_product.h"
@@ -38,54 +39,17 @@ constexpr Method kMethods[] = {{"fused", Implementation::kFused, at::kFloat},
                                {"reference", Implementation::kReference, at::kFloat},
                                {"reference in float64", Implementation::kReference, at::kDouble}};
 
-[[noreturn]] void fail(const SafetensorsFile& file, const std::string& problem) {
-  throw InputError(file.path().string() + ": " + problem);
-}
-
-std::string to_text(at::IntArrayRef sizes) { return c10::str(sizes); }
-
-at::Tensor load(const SafetensorsFile& file, const char* name, at::IntArrayRef sizes) {
-  at::Tensor tensor = load_tensor(file, name);
-  if (!tensor.is_floating_point())
-    fail(file, "tensor " + quote(name) + " must hold floating-point numbers");
-  if (tensor.sizes() != sizes)
-    fail(file, "tensor " + quote(name) + " must have shape " + to_text(sizes) + ", got " +
-                   to_text(tensor.sizes()));
-  return tensor;
-}
-
 Fixture load_fixture(const fs::path& path) {
-  const SafetensorsFile file(path);
-  const at::Tensor q = load_tensor(file, "q"), k = load_tensor(file, "k"),
-                   v = load_tensor(file, "v");
-  for (const auto& [name, tensor] : {std::pair("q", q), {"k", k}, {"v", v}})
-    if (tensor.dim() != 4)
-      fail(file, "tensor " + quote(name) + " must have four dimensions, got shape " +
-                     to_text(tensor.sizes()));
-  const int64_t B = q.size(0), T = q.size(1), H = q.size(2), K = q.size(3), V = v.size(3);
-  if (T == 0 || k.size(1) == 0 || k.size(1) % T != 0)
-    fail(file, "tensor 'k' has " + std::to_string(k.size(1)) +
-                   " rows, which is not a multiple of the " + std::to_string(T) + " of 'q'");
-  const int64_t rows = k.size(1);
-
+  const OperatorFile golden(path);
   Fixture fixture;
-  const auto take = [&](const char* name, at::IntArrayRef sizes) {
-    fixture.tensors[name] = load(file, name, sizes);
-  };
-  const auto take_factors = [&](const char* name, at::IntArrayRef sizes) {
-    fixture.tensors[name] = load(file, name, sizes).unflatten(1, {T, rows / T});
-  };
-  take("scale", {});
-  for (const char* name : {"q", "dq"}) take(name, {B, T, H, K});
-  for (const char* name : {"k", "dk"}) take_factors(name, {B, rows, H, K});
-  for (const char* name : {"v", "dv"}) take_factors(name, {B, rows, H, V});
-  for (const char* name : {"beta", "dbeta"}) take_factors(name, {B, rows, H});
-  for (const char* name : {"o", "do"}) take(name, {B, T, H, V});
-  for (const char* name : {"ht", "dht"}) take(name, {B, H, K, V});
-  if (file.find("g"))
-    for (const char* name : {"g", "dg"}) take(name, {B, T, H});
-  if (file.find("h0"))
-    for (const char* name : {"h0", "dh0"}) take(name, {B, H, K, V});
+  for (const auto& [name, shape] : golden.shapes) {
+    at::Tensor tensor = load_tensor(golden.file, name);
+    if (!tensor.is_floating_point())
+      throw InputError(path.string() + ": tensor " + quote(name) +
+                       " must hold floating-point numbers");
+    const bool per_factor = name.ends_with("k") || name.ends_with("v") || name.ends_with("beta");
+    fixture.tensors[name] = per_factor ? tensor.unflatten(1, {golden.T, golden.N}) : tensor;
+  }
   return fixture;
 }
 
