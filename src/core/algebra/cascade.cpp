@@ -176,7 +176,7 @@ bool CascadeMaker::refine() {
   const TileMoves tile_moves(places_, strategy_);
   std::vector<Tile> tiles;  // by number; the empty one shares the number of the first
   std::map<Tile, int32_t> tile_numbers;
-  const auto number_of = [&](const Tile& tile) {
+  const auto tile_number = [&](const Tile& tile) {
     if (tile.empty()) return 0;
     const auto [found, is_new] = tile_numbers.try_emplace(tile, static_cast<int32_t>(tiles.size()));
     if (is_new) tiles.push_back(tile);
@@ -196,7 +196,7 @@ bool CascadeMaker::refine() {
     }
     return found->second;
   };
-  const int32_t start = number_of(tile_moves.start());
+  const int32_t start = tile_number(tile_moves.start());
   reach(0, start);
   size_t num_moves = 0;
   for (size_t i = 0; i < refined.size(); ++i) {
@@ -206,7 +206,7 @@ bool CascadeMaker::refine() {
     for (size_t symbol = 0; symbol < num_symbols(); ++symbol) {
       // A place that is not refined may stand before the first tile; what it has does not matter.
       const Tile tile = tiles.empty() ? Tile{} : tiles[static_cast<size_t>(tile_of[i])];
-      const int32_t next_tile = number_of(tile_moves.next(place, symbol, tile));
+      const int32_t next_tile = tile_number(tile_moves.next(place, symbol, tile));
       const int32_t next = reach(places_[place].next[symbol], next_tile);
       refined[i].next.push_back(next);
     }

@@ -49,7 +49,7 @@ Doubles reference_row(const Doubles& x, const Doubles& weight, const Doubles& ga
   return y;
 }
 
-Doubles row_of(const Floats& matrix, size_t row, size_t D) {
+Doubles matrix_row(const Floats& matrix, size_t row, size_t D) {
   if (matrix.empty()) return {};
   const auto begin = matrix.begin() + static_cast<std::ptrdiff_t>(row * D);
   return Doubles(begin, begin + static_cast<std::ptrdiff_t>(D));
@@ -59,8 +59,8 @@ struct Reference {
   explicit Reference(const Problem& p) : dweight(p.D, 0.0) {
     const Doubles weight = to_double(p.weight);
     for (size_t row = 0; row < p.rows; ++row) {
-      Doubles x = row_of(p.x, row, p.D), gate = row_of(p.gate, row, p.D), w = weight;
-      const Doubles dy = row_of(p.dy, row, p.D);
+      Doubles x = matrix_row(p.x, row, p.D), gate = matrix_row(p.gate, row, p.D), w = weight;
+      const Doubles dy = matrix_row(p.dy, row, p.D);
       const Doubles out = reference_row(x, w, gate);
       y.insert(y.end(), out.begin(), out.end());
       // d sum(y dy) / d value
@@ -111,7 +111,7 @@ TEST_P(RmsNorm, WeightGradientSumsOverManyRows) {
     Doubles want(D, 0.0);
     const Doubles ones(D, 1.0);
     for (size_t row = 0; row < rows; ++row) {
-      const Doubles n = reference_row(row_of(p.x, row, D), ones, {});
+      const Doubles n = reference_row(matrix_row(p.x, row, D), ones, {});
       for (size_t i = 0; i < D; ++i) want[i] += n[i] * p.dy[row * D + i];
     }
     EXPECT_LE(relative_error(p.dweight, want), 2e-6) << rows << " rows";
@@ -146,7 +146,7 @@ TEST_P(RmsNorm, RowsOfAnyMagnitude) {
       Doubles want;
       for (size_t row = 0; row < p.rows; ++row) {
         const Doubles y =
-            reference_row(row_of(p.x, row, p.D), to_double(p.weight), row_of(p.gate, row, p.D));
+            reference_row(matrix_row(p.x, row, p.D), to_double(p.weight), matrix_row(p.gate, row, p.D));
         want.insert(want.end(), y.begin(), y.end());
       }
       EXPECT_LE(relative_error(p.y, want), 1e-6) << deviation;

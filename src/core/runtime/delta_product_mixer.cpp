@@ -188,7 +188,7 @@ void DeltaProductMixer::activate_gates(size_t M, float* beta, float* log_gate) c
     }
 }
 
-ShortConvStep DeltaProductMixer::step_of(const Stream& stream) const {
+ShortConvStep DeltaProductMixer::conv_step(const Stream& stream) const {
   return {stream.channels, W_, stream.head_size, stream.taps.data(),
           stream.bias.empty() ? nullptr : stream.bias.data()};
 }
@@ -197,7 +197,7 @@ ShortConvStep DeltaProductMixer::step_of(const Stream& stream) const {
 void DeltaProductMixer::convolve(const Stream& stream, std::span<const SequenceRows> sequences,
                                  const float* x, float* y, Executor& executor) const {
   const size_t C = stream.channels;
-  const ShortConvStep step = step_of(stream);
+  const ShortConvStep step = conv_step(stream);
   if (W_ == 0) {  // rows do not know of each other
     const size_t first = sequences.front().first;
     const size_t M = sequences.back().first + sequences.back().count - first;

@@ -35,7 +35,7 @@ class DeltaProductMixer final : public TokenMixer {
   struct Arrays;
 
   void lay_out_state();
-  ShortConvStep step_of(const Stream& stream) const;
+  ShortConvStep conv_step(const Stream& stream) const;
   void advance(std::span<const SequenceRows> sequences, const Arrays& arrays,
                Executor& executor) const;
   void activate_gates(size_t M, float* beta, float* log_gate) const;

@@ -8,7 +8,7 @@ namespace {
 const std::vector<float> kFeatures(4, 1.0f);
 
 /// A state that is recognised by its one number.
-State state_of(float number) { return {{std::vector<float>(16, number)}, 1}; }
+State make_state(float number) { return {{std::vector<float>(16, number)}, 1}; }
 
 float number_in(const PrefixCache::Found& found) { return found.snapshot->state.layers[0][0]; }
 
@@ -16,8 +16,8 @@ TEST(PrefixCache, FindsTheLongestBeginning) {
   PrefixCache cache(1 << 20);
   const std::vector<int64_t> tokens = {3, 1, 4, 1, 5, 9};
   EXPECT_EQ(cache.find(tokens).length, 0u);
-  cache.keep(std::span(tokens).first(2), state_of(2), kFeatures);
-  cache.keep(std::span(tokens).first(4), state_of(4), kFeatures);
+  cache.keep(std::span(tokens).first(2), make_state(2), kFeatures);
+  cache.keep(std::span(tokens).first(4), make_state(4), kFeatures);
   EXPECT_EQ(cache.find(tokens).length, 4u);
   EXPECT_EQ(number_in(cache.find(tokens)), 4);
   EXPECT_EQ(cache.find(tokens).snapshot->features, kFeatures);
@@ -30,25 +30,25 @@ TEST(PrefixCache, FindsTheLongestBeginning) {
 
 TEST(PrefixCache, ForgetsWhatWasNotUsedForTheLongestTime) {
   PrefixCache measure(1 << 20);
-  measure.keep(std::vector<int64_t>{1}, state_of(1), kFeatures);
+  measure.keep(std::vector<int64_t>{1}, make_state(1), kFeatures);
   PrefixCache cache(3 * measure.bytes());
   for (const int64_t token : {1, 2, 3})
-    cache.keep(std::vector<int64_t>{token}, state_of(static_cast<float>(token)), kFeatures);
+    cache.keep(std::vector<int64_t>{token}, make_state(static_cast<float>(token)), kFeatures);
   const PrefixCache::Found used = cache.find(std::vector<int64_t>{1});  // 2 is the oldest now
   EXPECT_EQ(used.length, 1u);
-  cache.keep(std::vector<int64_t>{4}, state_of(4), kFeatures);
+  cache.keep(std::vector<int64_t>{4}, make_state(4), kFeatures);
   EXPECT_EQ(cache.find(std::vector<int64_t>{2}).length, 0u);
   for (const int64_t token : {1, 3, 4})
     EXPECT_EQ(cache.find(std::vector<int64_t>{token}).length, 1u) << token;
   EXPECT_LE(cache.bytes(), 3 * measure.bytes());
-  cache.keep(std::vector<int64_t>{4}, state_of(5), kFeatures);  // there already
+  cache.keep(std::vector<int64_t>{4}, make_state(5), kFeatures);  // there already
   EXPECT_EQ(cache.size(), 3u);
   EXPECT_EQ(number_in(used), 1);  // what was found stays, whatever is forgotten
 }
 
 TEST(PrefixCache, OfNoBytesKeepsNothing) {
   PrefixCache cache(0);
-  cache.keep(std::vector<int64_t>{1}, state_of(1), kFeatures);
+  cache.keep(std::vector<int64_t>{1}, make_state(1), kFeatures);
   EXPECT_EQ(cache.size(), 0u);
   EXPECT_EQ(cache.bytes(), 0u);
 }

@@ -8,7 +8,7 @@ namespace {
 using nlohmann::ordered_json;
 using Type = RequestField::Type;
 
-ordered_json list_of(const ordered_json& items) { return {{"type", "array"}, {"items", items}}; }
+ordered_json array_schema(const ordered_json& items) { return {{"type", "array"}, {"items", items}}; }
 
 ordered_json field_schema(const RequestField& field) {
   const ordered_json text = {{"type", "string"}}, token = {{"type", "integer"}, {"minimum", 0}};
@@ -23,13 +23,13 @@ ordered_json field_schema(const RequestField& field) {
     case Type::kBoolean:
       return {{"type", "boolean"}};
     case Type::kPrompt:
-      return {{"oneOf", {text, list_of(text), list_of(token), list_of(list_of(token))}}};
+      return {{"oneOf", {text, array_schema(text), array_schema(token), array_schema(array_schema(token))}}};
     case Type::kMessages:
-      return list_of({{"type", "object"},
+      return array_schema({{"type", "object"},
                       {"properties", {{"role", text}, {"content", text}}},
                       {"required", {"role", "content"}}});
     case Type::kStop:
-      return {{"oneOf", {text, list_of(text)}}};
+      return {{"oneOf", {text, array_schema(text)}}};
     case Type::kBiases:
       return {{"type", "object"},
               {"additionalProperties", {{"type", "number"}, {"minimum", -100}, {"maximum", 100}}}};

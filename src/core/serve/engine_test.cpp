@@ -58,14 +58,14 @@ class Memory : public Listener {
   size_t ended = 0;
 };
 
-std::vector<int64_t> prompt_of(const ModelConfig& config, int64_t length, int64_t first) {
+std::vector<int64_t> make_prompt(const ModelConfig& config, int64_t length, int64_t first) {
   std::vector<int64_t> tokens;
   for (int64_t i = 0; i < length; ++i)
     tokens.push_back((first + 5 * i + i * i) % config.vocab_size);
   return tokens;
 }
 
-GenerationRequest request_of(std::vector<int64_t> prompt, int64_t max_tokens,
+GenerationRequest make_request(std::vector<int64_t> prompt, int64_t max_tokens,
                              const std::shared_ptr<Memory>& listener) {
   GenerationRequest request;
   request.prompt = std::move(prompt);
@@ -103,12 +103,12 @@ TEST(Engine, ManyAtOnceAreEachAsAlone) {
     for (int64_t i = 0; i < 23; ++i) {
       heard.push_back(std::make_shared<Memory>());
       ASSERT_TRUE(engine.submit(
-          only(request_of(prompt_of(config, 1 + 3 * (i % 9), i), 3 + i % 11, heard.back()))));
+          only(make_request(make_prompt(config, 1 + 3 * (i % 9), i), 3 + i % 11, heard.back()))));
     }
     for (int64_t i = 0; i < 23; ++i) {
       heard[i]->wait();
       EXPECT_EQ(heard[i]->tokens[0],
-                continue_alone(model, prompt_of(config, 1 + 3 * (i % 9), i), 3 + i % 11))
+                continue_alone(model, make_prompt(config, 1 + 3 * (i % 9), i), 3 + i % 11))
           << i;
       EXPECT_EQ(heard[i]->ends[0], End::kLength);
     }
@@ -130,7 +130,7 @@ TEST(Engine, WhoHearsATokenIsCounted) {
   Engine engine(random_model(config), {});
   const auto heard = std::make_shared<Counting>(2);
   heard->engine = &engine;
-  ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 5, 1), 3, heard))));
+  ASSERT_TRUE(engine.submit(only(make_request(make_prompt(config, 5, 1), 3, heard))));
   heard->wait();
   EXPECT_EQ(heard->active, (std::vector<int64_t>{1, 2, 2, 2, 2, 2}));
 }
@@ -139,11 +139,11 @@ TEST(Engine, ReusesPromptsAndGivesTheSame) {
   const ModelConfig config = some_configs()[5];
   const auto model = random_model(config);
   Engine engine(model, {});
-  const std::vector<int64_t> prompt = prompt_of(config, 700, 1);
+  const std::vector<int64_t> prompt = make_prompt(config, 700, 1);
   std::vector<std::vector<int64_t>> results;
   for (int round = 0; round < 2; ++round) {
     const auto heard = std::make_shared<Memory>();
-    ASSERT_TRUE(engine.submit(only(request_of(prompt, 9, heard))));
+    ASSERT_TRUE(engine.submit(only(make_request(prompt, 9, heard))));
     heard->wait();
     results.push_back(heard->tokens[0]);
   }
@@ -156,7 +156,7 @@ TEST(Engine, ReusesPromptsAndGivesTheSame) {
   std::vector<int64_t> other = prompt;
   other[600] = (other[600] + 1) % config.vocab_size;
   const auto heard = std::make_shared<Memory>();
-  ASSERT_TRUE(engine.submit(only(request_of(other, 9, heard))));
+  ASSERT_TRUE(engine.submit(only(make_request(other, 9, heard))));
   heard->wait();
   EXPECT_EQ(engine.counts().cached_tokens, 700 + 512);
   EXPECT_EQ(heard->tokens[0], continue_alone(model, other, 9));
@@ -168,7 +168,7 @@ TEST(Engine, CopiesDifferAndRepeatWithTheirSeed) {
   std::vector<std::shared_ptr<Memory>> heard;
   for (int round = 0; round < 2; ++round) {
     heard.push_back(std::make_shared<Memory>(4));
-    GenerationRequest request = request_of(prompt_of(config, 4, 1), 20, heard.back());
+    GenerationRequest request = make_request(make_prompt(config, 4, 1), 20, heard.back());
     request.sampling.temperature = 1.5;
     request.sampling.seed = 9;
     ASSERT_TRUE(engine.submit(only(std::move(request))));
@@ -182,9 +182,9 @@ TEST(Engine, ScoresAreLogSoftmax) {
   const ModelConfig config = some_configs()[5];
   const auto model = random_model(config);
   Engine engine(model, {});
-  const std::vector<int64_t> prompt = prompt_of(config, 300, 1);
+  const std::vector<int64_t> prompt = make_prompt(config, 300, 1);
   const auto heard = std::make_shared<Memory>();
-  GenerationRequest request = request_of(prompt, 1, heard);
+  GenerationRequest request = make_request(prompt, 1, heard);
   request.score_prompt = true;
   request.top = 3;
   ASSERT_TRUE(engine.submit(only(std::move(request))));
@@ -221,13 +221,13 @@ TEST(Engine, EndsForTheRightReason) {
   EngineOptions options;
   options.most_rows = 4, options.most_waiting = 4;
   Engine engine(model, options);
-  const std::vector<int64_t> prompt = prompt_of(config, 4, 1);
+  const std::vector<int64_t> prompt = make_prompt(config, 4, 1);
 
   const auto all = std::make_shared<Memory>();
-  engine.submit(only(request_of(prompt, 6, all)));
+  engine.submit(only(make_request(prompt, 6, all)));
   all->wait();
   const auto at_token = std::make_shared<Memory>();
-  GenerationRequest request = request_of(prompt, 6, at_token);
+  GenerationRequest request = make_request(prompt, 6, at_token);
   request.stop_tokens = {all->tokens[0][2]};
   engine.submit(only(std::move(request)));
   at_token->wait();
@@ -236,19 +236,19 @@ TEST(Engine, EndsForTheRightReason) {
 
   const auto told = std::make_shared<Memory>();
   told->stop_after = 2;
-  engine.submit(only(request_of(prompt, 6, told)));
+  engine.submit(only(make_request(prompt, 6, told)));
   told->wait();
   EXPECT_EQ(told->ends[0], End::kStop);
   EXPECT_EQ(told->tokens[0].size(), 2u);
 
   const auto nothing = std::make_shared<Memory>();
-  engine.submit(only(request_of(prompt, 0, nothing)));
+  engine.submit(only(make_request(prompt, 0, nothing)));
   nothing->wait();
   EXPECT_EQ(nothing->ends[0], End::kLength);
   EXPECT_TRUE(nothing->tokens[0].empty());
 
   const auto late = std::make_shared<Memory>();
-  request = request_of(prompt, 1 << 30, late);
+  request = make_request(prompt, 1 << 30, late);
   request.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   request.state_every = 2;
   engine.submit(only(std::move(request)));
@@ -259,9 +259,9 @@ TEST(Engine, EndsForTheRightReason) {
   std::vector<std::shared_ptr<Memory>> endless;
   for (int i = 0; i < 8; ++i) {
     endless.push_back(std::make_shared<Memory>());
-    EXPECT_TRUE(engine.submit(only(request_of(prompt, 1 << 30, endless.back()))));
+    EXPECT_TRUE(engine.submit(only(make_request(prompt, 1 << 30, endless.back()))));
   }
-  EXPECT_FALSE(engine.submit(only(request_of(prompt, 1, std::make_shared<Memory>()))));
+  EXPECT_FALSE(engine.submit(only(make_request(prompt, 1, std::make_shared<Memory>()))));
   for (const auto& one : endless) one->is_wanted = false;
   for (const auto& one : endless) {
     one->wait();
@@ -310,18 +310,18 @@ TEST(Engine, SharesRowsBetweenRequests) {
   std::vector<std::shared_ptr<Memory>> large;
   for (int64_t i = 0; i < 3; ++i) {
     large.push_back(std::make_shared<Memory>(4));
-    ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 3, i), 3000, large.back()))));
+    ASSERT_TRUE(engine.submit(only(make_request(make_prompt(config, 3, i), 3000, large.back()))));
   }
   const auto small = std::make_shared<Memory>();
-  ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 5, 7), 9, small))));
+  ASSERT_TRUE(engine.submit(only(make_request(make_prompt(config, 5, 7), 9, small))));
   small->wait();
   EXPECT_LT(engine.counts().generated_tokens, 4 * 3000);
-  EXPECT_EQ(small->tokens[0], continue_alone(model, prompt_of(config, 5, 7), 9));
+  EXPECT_EQ(small->tokens[0], continue_alone(model, make_prompt(config, 5, 7), 9));
   for (const auto& one : large) one->wait();
   for (const auto& one : large)
     for (const auto& tokens : one->tokens) EXPECT_EQ(tokens.size(), 3000u);
   // Rows that were put aside and came back went on where they were.
-  EXPECT_EQ(large[2]->tokens[3], continue_alone(model, prompt_of(config, 3, 2), 3000));
+  EXPECT_EQ(large[2]->tokens[3], continue_alone(model, make_prompt(config, 3, 2), 3000));
   EXPECT_EQ(engine.counts().unfinished, 0);
 }
 
@@ -336,12 +336,12 @@ TEST(Engine, RoomIsLeftForTheFirstRowOfEveryRequest) {
   for (int64_t i = 0; i < 4; ++i) {
     large.push_back(std::make_shared<Memory>(8));
     ASSERT_TRUE(
-        engine.submit(only(request_of(prompt_of(config, 3, i), 100'000'000, large.back()))));
+        engine.submit(only(make_request(make_prompt(config, 3, i), 100'000'000, large.back()))));
     const int64_t steps = engine.counts().steps;
     while (engine.counts().steps < steps + 20) std::this_thread::yield();
   }
   const auto small = std::make_shared<Memory>();
-  ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 5, 7), 9, small))));
+  ASSERT_TRUE(engine.submit(only(make_request(make_prompt(config, 5, 7), 9, small))));
   small->wait();
   EXPECT_EQ(small->ends[0], End::kLength);
   for (const auto& one : large) one->is_wanted = false;
@@ -358,10 +358,10 @@ TEST(Engine, EveryRequestHasItsTurn) {
   for (int64_t i = 0; i < 2; ++i) {
     large.push_back(std::make_shared<Memory>());
     ASSERT_TRUE(
-        engine.submit(only(request_of(prompt_of(config, 3, i), 100'000'000, large.back()))));
+        engine.submit(only(make_request(make_prompt(config, 3, i), 100'000'000, large.back()))));
   }
   const auto small = std::make_shared<Memory>();
-  ASSERT_TRUE(engine.submit(only(request_of(prompt_of(config, 5, 7), 9, small))));
+  ASSERT_TRUE(engine.submit(only(make_request(make_prompt(config, 5, 7), 9, small))));
   small->wait();
   EXPECT_EQ(small->ends[0], End::kLength);
   for (const auto& one : large) {

@@ -65,7 +65,7 @@ int listen_on(const std::string& host, int port) {
   return -1;
 }
 
-int port_of(int socket) {
+int bound_port(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
@@ -158,7 +158,7 @@ int HttpServer::start(const std::string& host, int port) {
     throw InputError("cannot listen on " + host + " port " + std::to_string(port) +
                      ": the address is not one of this machine, or another program has it");
   acceptor_ = std::thread([this] { accept_loop(); });
-  return port_of(listener_);
+  return bound_port(listener_);
 }
 
 void HttpServer::stop() {

@@ -38,7 +38,7 @@ std::vector<std::string> training_words(const SweepRun& run) {
 }
 
 // Whether `command`, as run.json records it, has just these options, apart from where and with how many threads it ran.
-bool is_command_of(const SweepRun& run, const std::string& command) {
+bool command_matches(const SweepRun& run, const std::string& command) {
   std::string expected = "./dp";
   for (const std::string& word : training_words(run)) expected += " " + shell_quote(word);
   return command.starts_with(expected + " --threads ");
@@ -181,7 +181,7 @@ std::vector<const SweepRun*> SweepRunner::choose(const std::string& only,
     if (run.name.find(only) == std::string::npos) continue;
     found = true;
     const auto before = stored.find(run.name);
-    if (before == stored.end() || !is_command_of(run, before->second)) chosen.push_back(&run);
+    if (before == stored.end() || !command_matches(run, before->second)) chosen.push_back(&run);
   }
   if (!found)
     throw InputError("--only: no run of the sweep has " + quote(only) + " in its name, expected a part of one such as " +

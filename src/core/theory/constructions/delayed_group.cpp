@@ -13,7 +13,7 @@
 namespace dp::theory {
 namespace {
 
-Matrix matrix_of(const Permutation& p) {
+Matrix permutation_matrix(const Permutation& p) {
   Matrix m(static_cast<size_t>(p.degree()), static_cast<size_t>(p.degree()));
   for (int64_t i = 0; i < p.degree(); ++i) m(p(i), static_cast<size_t>(i)) = 1;
   return m;
@@ -23,7 +23,7 @@ Matrix matrix_of(const Permutation& p) {
 std::vector<Permutation> split(const Permutation& p, int64_t m, int64_t num_householder) {
   std::vector<Permutation> parts(static_cast<size_t>(m), Permutation(p.degree()));
   int64_t number = 0;
-  for (const Vector& k : reflections(matrix_of(p))) {
+  for (const Vector& k : reflections(permutation_matrix(p))) {
     std::vector<uint16_t> images;
     uint16_t swapped[2] = {0, 0};
     for (size_t i = 0, found = 0; i < k.size(); ++i) {
@@ -151,9 +151,9 @@ Construction group_by_delayed_factors(const Problem& problem, const FiniteGroup&
 
   std::vector<GroupStep> steps = {{.feature = start_or_apply[0], .mirrors = {}, .start = true}};
   for (const auto& [p, code] : apply.all())
-    steps.push_back({start_or_apply[1 + code], reflections(matrix_of(p))});
+    steps.push_back({start_or_apply[1 + code], reflections(permutation_matrix(p))});
   std::vector<GroupQuery> queries;
-  for (const auto& [p, code] : then.all()) queries.push_back({query[code], matrix_of(p)});
+  for (const auto& [p, code] : then.all()) queries.push_back({query[code], permutation_matrix(p)});
   add_group_state(network, network.add_layer(), problem.state_tokens, representation,
                   start_or_apply, steps, queries, num_householder);
   return c;
