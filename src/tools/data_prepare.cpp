@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/progress.h"
 #include "tools/command.h"
 #include "text/encode_text.h"

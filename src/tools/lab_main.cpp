@@ -2,7 +2,6 @@
 #include <c10/util/Exception.h>
 #include <malloc.h>
 
-#include <cstdlib>
 #include <exception>
 
 #include "base/error.h"

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
-#include "base/error.h"
 #include "tools/command.h"
 #include "tools/model_path.h"
 #include "tools/lab.h"

@@ -4,7 +4,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/timer.h"
 #include "theory/compile.h"
 #include "theory/random_automata.h"

@@ -5,7 +5,6 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/quote.h"
 #include "base/timer.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/text_reader.h"

@@ -7,9 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/error.h"
 #include "base/progress.h"
-#include "base/quote.h"
 #include "tools/command.h"
 #include "tools/verify_options.h"
 #include "tools/word_model.h"

@@ -6,7 +6,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/quote.h"
 #include "tools/command.h"
 
 namespace dp::cli {

@@ -1,6 +1,5 @@
 #include "algebra/cascade_blocks.h"
 
-#include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>

@@ -1,10 +1,7 @@
 #include "chat/chat_template.h"
 
-#include <algorithm>
-
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "base/quote.h"
 
 namespace dp::chat {
 namespace {

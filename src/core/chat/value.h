@@ -63,7 +63,6 @@ class Value {
 
   /// Of a dict; null if there is none.
   const Value* find(std::string_view key) const;
-  bool is_namespace() const { return namespace_; }
   /// Of a namespace; all who share it see it.
   void assign(std::string_view key, Value value) const;
 

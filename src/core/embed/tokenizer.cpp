@@ -1,7 +1,5 @@
 #include "deltaproduct/tokenizer.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "deltaproduct/error.h"
 #include "text/tokenizer.h"

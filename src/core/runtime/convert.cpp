@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <deque>
-#include <map>
 
 #include "base/atomic_file.h"
 #include "base/error.h"

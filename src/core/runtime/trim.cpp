@@ -1,8 +1,6 @@
 #include "runtime/trim.h"
 
-#include <algorithm>
 #include <cmath>
-#include <initializer_list>
 
 #include "runtime/stored_floats.h"
 

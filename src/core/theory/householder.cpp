@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 #include <stdexcept>
-#include <string>
 
 namespace dp::theory {
 namespace {

@@ -1,6 +1,5 @@
 #include "theory/stability.h"
 
-#include <cmath>
 #include <random>
 #include <stdexcept>
 #include <utility>

@@ -1,9 +1,7 @@
 #include "report/runs.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"

@@ -6,7 +6,6 @@
 #include "base/closest.h"
 #include "base/error.h"
 #include "base/quote.h"
-#include "io/model_name.h"
 #include "train/run_settings.h"
 
 namespace dp {

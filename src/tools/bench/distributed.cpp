@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/atomic_file.h"
 #include "base/error.h"

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <fstream>
 #include <stdexcept>
-#include <string_view>
 
 #include "base/timer.h"
 

@@ -1,7 +1,6 @@
 #include "tools/bench/rank_step.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/timer.h"

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "tools/bench/matched.h"
 #include "tools/command.h"
 #include "tools/bench/machine.h"

@@ -6,7 +6,6 @@
 #include <optional>
 #include <tuple>
 
-#include "base/error.h"
 #include "theory/constructions/counting.h"
 #include "theory/constructions/recalling.h"
 #include "theory/householder.h"
