@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <numeric>
 
 #include "base/error.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
@@ -20,12 +20,7 @@ std::map<int64_t, int> orders(const FiniteGroup& group) {
 using Orders = std::map<int64_t, int>;
 
 std::string group_error(std::string_view text) {
-  try {
-    FiniteGroup::parse(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return input_error([&] { FiniteGroup::parse(text); });
 }
 
 TEST(FiniteGroup, Axioms) {

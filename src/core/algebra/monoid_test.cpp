@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
 
 #include "algebra/regular_expression.h"
 #include "algebra/test_automata.h"
@@ -12,7 +11,7 @@
 namespace dp {
 namespace {
 
-StateMap map_of(const Automaton& automaton, const Word& word) {
+StateMap word_map(const Automaton& automaton, const Word& word) {
   StateMap map;
   for (int32_t q = 0; q < automaton.num_states(); ++q) {
     int32_t state = q;
@@ -30,7 +29,7 @@ TEST(TransitionMonoid, HoldsTheMapOfEveryWord) {
     std::map<StateMap, Word> first_words;  // no map of 3 states needs more than 9 symbols
     std::vector<StateMap> in_order;
     for_each_word(symbols, 9, [&](const Word& word) {
-      const StateMap map = map_of(automaton, word);
+      const StateMap map = word_map(automaton, word);
       if (first_words.try_emplace(map, word).second) in_order.push_back(map);
     });
     const TransitionMonoid monoid(automaton);

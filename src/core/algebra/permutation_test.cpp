@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/error.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
@@ -21,12 +21,7 @@ std::vector<Permutation> all(int64_t n) {
 }
 
 std::string permutation_error(std::string_view text, int64_t degree = 0) {
-  try {
-    Permutation::parse(text, degree);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return input_error([&] { Permutation::parse(text, degree); });
 }
 
 TEST(Permutation, ProductsActFromTheLeft) {

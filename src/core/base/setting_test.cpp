@@ -4,19 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
-
-std::string refusal(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 struct Variables {
   bool flag = false;
@@ -60,7 +51,7 @@ TEST(Setting, RefusesWhatIsOutOfRangeAndKeepsTheOldValue) {
   Variables v;
   const Settings all = settings(v);
   const auto text = [&](size_t i, const char* value) {
-    return refusal([&] { all[i].assign_text(value, "--" + all[i].option); });
+    return input_error([&] { all[i].assign_text(value, "--" + all[i].option); });
   };
   EXPECT_EQ(text(0, "yes"), "--gate is 'yes', expected true or false");
   EXPECT_EQ(text(1, "65"), "--heads is 65, expected an integer from 1 to 64");
@@ -74,7 +65,7 @@ TEST(Setting, RefusesWhatIsOutOfRangeAndKeepsTheOldValue) {
   EXPECT_EQ(text(6, "1,"), "--lengths is '1,', expected a list of integers from 1 to 1000");
   EXPECT_EQ(text(6, "1,0"), "--lengths is [1,0], expected a list of integers from 1 to 1000");
   const auto json = [&](size_t i, const nlohmann::json& value) {
-    return refusal([&] { all[i].assign_json(value, "f"); });
+    return input_error([&] { all[i].assign_json(value, "f"); });
   };
   EXPECT_EQ(json(1, 1.0), "f is '1.0', expected an integer from 1 to 64");
   EXPECT_EQ(json(1, uint64_t{1} << 63),

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/error.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
@@ -25,12 +25,7 @@ std::string golden_text(const std::string& model) {
 }
 
 std::string error_message(const std::string& text) {
-  try {
-    parse_model_config(text, "f.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+  return input_error([&] { parse_model_config(text, "f.json"); });
 }
 
 std::string with(const char* field, const json& value) {

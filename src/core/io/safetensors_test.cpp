@@ -1,13 +1,13 @@
 #include "io/safetensors.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 
 namespace dp {
 namespace {
@@ -34,12 +34,8 @@ std::vector<TensorEntry> parse(const std::string& bytes, TensorMetadata* metadat
 
 class SafetensorsTest : public testing::Test {
  protected:
-  SafetensorsTest()
-      : folder_(fs::path(testing::TempDir()) / ("safetensors_" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~SafetensorsTest() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  const TestFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(SafetensorsTest, WritesWhatItReads) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/test_folder.h"
+#include "base/test_input_error.h"
 #include "runtime/runner.h"
 #include "runtime/test_models.h"
 
@@ -184,12 +185,7 @@ TEST(Model, RefusesTokensOutsideTheVocabularyAndChangesNothing) {
 class ModelFiles : public testing::Test {
  protected:
   std::string error_message(const fs::path& path) const {
-    try {
-      Model::open(path);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
+    return input_error([&] { Model::open(path); });
   }
   void expect_error(const std::string& part) const {
     EXPECT_NE(error_message(path_).find(part), std::string::npos) << error_message(path_);

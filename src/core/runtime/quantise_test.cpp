@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
-#include "base/error.h"
 #include "base/test_folder.h"
+#include "base/test_input_error.h"
 #include "runtime/convert.h"
 #include "runtime/session.h"
 #include "runtime/test_models.h"
@@ -109,12 +109,7 @@ class QuantisedModels : public testing::Test {
     return result;
   }
   std::string error_message(const fs::path& from) {
-    try {
-      convert_checkpoint(from, folder_ / "other", {"int8"}, serial_);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
+    return input_error([&] { convert_checkpoint(from, folder_ / "other", {"int8"}, serial_); });
   }
   SerialExecutor serial_;
   TestFolder folder_;
@@ -183,12 +178,7 @@ TEST_F(QuantisedModels, MissingOrWrongScalesAreNamed) {
     fs::copy_file(folder_ / "to" / "config.json", folder_ / "changed" / "config.json",
                   fs::copy_options::overwrite_existing);
     write_safetensors(folder_ / "changed" / "model.safetensors", entries);
-    try {
-      Model::open(folder_ / "changed");
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
+    return input_error([&] { Model::open(folder_ / "changed"); });
   };
   EXPECT_EQ(error_after([](TensorEntry&) { return true; }), "no error");
   EXPECT_NE(error_after([&](TensorEntry& e) {

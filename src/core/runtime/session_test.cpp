@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/test_folder.h"
+#include "base/test_input_error.h"
 #include "runtime/generate.h"
 #include "runtime/test_models.h"
 
@@ -14,22 +15,17 @@ namespace dp::runtime {
 namespace {
 namespace fs = std::filesystem;
 
-std::vector<float> logits_of(const Session& session) {
+std::vector<float> copy_logits(const Session& session) {
   return {session.logits().begin(), session.logits().end()};
 }
 
 class Sessions : public testing::Test {
  protected:
-  Runner& runner_of(const ModelConfig& config, unsigned seed = 1) {
+  Runner& make_runner(const ModelConfig& config, unsigned seed = 1) {
     return *runners_.emplace_back(std::make_unique<Runner>(random_model(config, seed), serial_));
   }
   std::string error_message(Session& session) const {
-    try {
-      session.restore(path_);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
+    return input_error([&] { session.restore(path_); });
   }
 
   SerialExecutor serial_;
@@ -41,7 +37,7 @@ class Sessions : public testing::Test {
 TEST_F(Sessions, APromptLongerThanItsBlocksIsTheSame) {
   const ModelConfig config = some_configs()[5];
   const std::vector<int64_t> tokens = random_tokens(config, 2 * Runner::kBlock + 276);
-  Session session(runner_of(config));
+  Session session(make_runner(config));
   EXPECT_TRUE(session.logits().empty());
   session.feed(tokens);
   EXPECT_EQ(session.tokens_seen(), static_cast<int64_t>(tokens.size()));
@@ -52,21 +48,21 @@ TEST_F(Sessions, APromptLongerThanItsBlocksIsTheSame) {
 
 TEST_F(Sessions, AForkGoesItsOwnWay) {
   const ModelConfig config = some_configs()[15];
-  Session session(runner_of(config));
+  Session session(make_runner(config));
   session.feed(random_tokens(config, 8));
-  const std::vector<float> before = logits_of(session);
+  const std::vector<float> before = copy_logits(session);
   Session fork = session.fork();
   fork.feed(3);
-  EXPECT_EQ(logits_of(session), before);
+  EXPECT_EQ(copy_logits(session), before);
   session.feed(3);
-  EXPECT_EQ(logits_of(session), logits_of(fork));
+  EXPECT_EQ(copy_logits(session), copy_logits(fork));
   fork.feed(4);
-  EXPECT_NE(logits_of(session), logits_of(fork));
+  EXPECT_NE(copy_logits(session), copy_logits(fork));
 }
 
 TEST_F(Sessions, RefusesTokensOutsideTheVocabularyBeforeAnyIsTakenIn) {
   const ModelConfig config = some_configs()[2];
-  Session session(runner_of(config));
+  Session session(make_runner(config));
   std::vector<int64_t> tokens = random_tokens(config, Runner::kBlock + 10);
   tokens.back() = config.vocab_size;
   EXPECT_THROW(session.feed(tokens), InputError);
@@ -76,23 +72,23 @@ TEST_F(Sessions, RefusesTokensOutsideTheVocabularyBeforeAnyIsTakenIn) {
 TEST_F(Sessions, RestoringGoesOnToTheBit) {
   for (const ModelConfig& config : some_configs()) {
     SCOPED_TRACE(describe(config));
-    Runner& runner = runner_of(config);
+    Runner& runner = make_runner(config);
     Session session(runner), restored(runner);
     session.feed(random_tokens(config, 11));
     session.save(path_);
     restored.restore(path_);
-    EXPECT_EQ(logits_of(restored), logits_of(session));
+    EXPECT_EQ(copy_logits(restored), copy_logits(session));
     EXPECT_EQ(restored.tokens_seen(), 11);
     for (const int64_t token : {1, 2, 3}) {
       session.feed(token);
       restored.feed(token);
     }
-    EXPECT_EQ(logits_of(restored), logits_of(session));
+    EXPECT_EQ(copy_logits(restored), copy_logits(session));
   }
 }
 
 TEST_F(Sessions, OfNothingCanBeSavedToo) {
-  Runner& runner = runner_of(some_configs()[4]);
+  Runner& runner = make_runner(some_configs()[4]);
   Session session(runner), other(runner);
   session.save(path_);
   other.feed(1);
@@ -103,17 +99,17 @@ TEST_F(Sessions, OfNothingCanBeSavedToo) {
 
 TEST_F(Sessions, RefuseTheStateOfAnotherModel) {
   const ModelConfig config = some_configs()[5];
-  Session session(runner_of(config, 1)), other(runner_of(config, 2));
+  Session session(make_runner(config, 1)), other(make_runner(config, 2));
   session.feed(1);
   session.save(path_);
   other.feed(2);
-  const std::vector<float> before = logits_of(other);
+  const std::vector<float> before = copy_logits(other);
   EXPECT_NE(error_message(other).find("saved with another model"), std::string::npos);
-  EXPECT_EQ(logits_of(other), before);
+  EXPECT_EQ(copy_logits(other), before);
 }
 
 TEST_F(Sessions, RefuseWhatIsNoState) {
-  Session session(runner_of(some_configs()[0]));
+  Session session(make_runner(some_configs()[0]));
   EXPECT_NE(error_message(session).find(path_.string()), std::string::npos);
   std::ofstream(path_) << "not a state";
   EXPECT_NE(error_message(session).find(path_.string()), std::string::npos);
@@ -127,7 +123,7 @@ TEST_F(Sessions, GreedyIsTheArgmaxOfWholeSequences) {
   const ModelConfig config = some_configs()[13];
   const Arrays arrays = random_arrays(config);
   std::vector<int64_t> sequence = random_tokens(config, 5);
-  Session session(runner_of(config));
+  Session session(make_runner(config));
   GenerateOptions options;
   options.max_tokens = 12;
   const std::vector<int64_t> got = generate(session, sequence, options);
@@ -143,7 +139,7 @@ TEST_F(Sessions, GreedyIsTheArgmaxOfWholeSequences) {
 
 TEST_F(Sessions, GenerationStopsAtStopTokensAndWhenTold) {
   const ModelConfig config = some_configs()[13];
-  Runner& runner = runner_of(config);
+  Runner& runner = make_runner(config);
   const std::vector<int64_t> prompt = random_tokens(config, 5);
   GenerateOptions options;
   options.max_tokens = 10;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/test_input_error.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/test_tokenizer_files.h"
 #include "text/train_sentencepiece.h"
@@ -228,14 +229,11 @@ TEST(SentencePiece, ManyThreads) {
 
 TEST(SentencePiece, TrainingRefusesWithASentence) {
   const auto reason = [](SentencePieceTraining options, const std::string& text) -> std::string {
-    try {
+    return input_error([&] {
       SentencePieceTrainer trainer(options);
       trainer.add(text);
       trainer.finish();
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "took it";
+    });
   };
   EXPECT_NE(reason({.vocab_size = 100}, training_text()).find("expected 260 to"),
             std::string::npos);

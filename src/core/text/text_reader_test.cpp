@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/test_folder.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
@@ -228,12 +229,7 @@ TEST(TextReader, TextOfJson) {
             "a\nbé");
   EXPECT_EQ(json_text_field(R"({"meta": [{"text": "no"}], "content": ""})", "content"), "");
   const auto refused = [](const std::string& line) -> std::string {
-    try {
-      json_text_field(line, "text");
-      return "taken";
-    } catch (const InputError& error) {
-      return error.what();
-    }
+    return input_error([&] { json_text_field(line, "text"); });
   };
   EXPECT_EQ(refused(R"({"id": 1, "content": "x"})"), "has no field 'text', only 'id', 'content'");
   EXPECT_EQ(refused("{}"), "has no field 'text'");

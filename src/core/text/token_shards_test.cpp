@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_input_error.h"
 #include "base/hash.h"
 #include "base/test_folder.h"
 #include "text/shard_writer.h"
@@ -48,13 +49,10 @@ TokenIds read(const TokenDataset& data, uint64_t begin, uint64_t end) {
 }
 
 std::string refused(const fs::path& directory, bool verify = false) {
-  try {
+  return input_error([&] {
     const TokenDataset data(directory);
     if (verify) data.verify();
-    return "taken";
-  } catch (const InputError& error) {
-    return error.what();
-  }
+  });
 }
 
 TEST(TokenShards, ShardsAreOneStream) {
@@ -111,12 +109,7 @@ TEST(TokenShards, RefusesBadManifests) {
     std::string text = good;
     EXPECT_NE(text.find(from), text.npos) << from;
     text.replace(text.find(from), from.size(), to);
-    try {
-      parse_manifest(text, "f");
-      return "taken";
-    } catch (const InputError& error) {
-      return error.what();
-    }
+    return input_error([&] { parse_manifest(text, "f"); });
   };
   EXPECT_NE(with("{", "[").find("is not valid JSON"), good.npos);
   EXPECT_NE(with("deltaproduct tokens", "zarr").find("'f': format must be \"deltaproduct tokens\""),
@@ -153,7 +146,7 @@ TEST(TokenShards, RefusesFilesThatDoNotFit) {
     return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * 8);
   };
   const std::string path = (folder / "d").string();
-  EXPECT_EQ(changed("x", ""), "taken");
+  EXPECT_EQ(changed("x", ""), "no error");
   EXPECT_EQ(changed("shard-00000.tokens", "abc"),
             "'" + path + "/shard-00000.tokens' has 3 bytes, expected 8 for 4 tokens");
   EXPECT_EQ(changed("shard-00001.tokens", std::string(11, 'x')),
@@ -179,7 +172,7 @@ TEST(TokenShards, RefusesFilesThatDoNotFit) {
                                to_hex(xxh64(other)) + ", expected " +
                                to_hex(xxh64(packed({1, 2, 0, 3}, 2))) +
                                ": it was changed or damaged";
-  EXPECT_EQ(changed("shard-00000.tokens", other), "taken") << "tokens are read when they are needed";
+  EXPECT_EQ(changed("shard-00000.tokens", other), "no error") << "tokens are read when they are needed";
   EXPECT_EQ(changed("shard-00000.tokens", other, true), expected);
   {
     const TokenDataset data(folder / "d");

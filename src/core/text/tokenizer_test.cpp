@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "base/test_folder.h"
+#include "base/test_input_error.h"
 #include "text/test_tokenizer_files.h"
 
 namespace dp {
@@ -12,12 +12,7 @@ namespace {
 using Tokens = std::vector<int32_t>;
 
 std::string refusal(const std::string& path) {
-  try {
-    load_tokenizer(path);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "took it";
+  return input_error([&] { load_tokenizer(path); });
 }
 
 TEST(ByteTokenizer, BytesAreTokens) {

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <random>
 
 #include "algebra/regular_expression.h"
 #include "algebra/test_automata.h"
 #include "base/error.h"
+#include "base/test_folder.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
@@ -26,12 +27,7 @@ std::string changed(const std::string& from, const std::string& to) {
 }
 
 std::string parse_automaton_error(const std::string& text) {
-  try {
-    parse_automaton(text, "f.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return input_error([&] { parse_automaton(text, "f.json"); });
 }
 
 void expect_equal(const Automaton& a, const Automaton& b) {
@@ -125,10 +121,10 @@ TEST(AutomatonFile, SyntaxErrorsNameLineAndColumn) {
 }
 
 TEST(AutomatonFile, ReadsFiles) {
-  const std::string path = testing::TempDir() + "dp_automaton_file_test.json";
-  std::ofstream(path) << kEven;
+  const TestFolder folder;
+  const std::string path = folder.file("automaton.json", kEven);
   expect_equal(read_automaton(path), parse_automaton(kEven, path));
-  std::ofstream(path) << "{}";
+  folder.file("automaton.json", "{}");
   try {
     read_automaton(path);
     FAIL() << "accepted";

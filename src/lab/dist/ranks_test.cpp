@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "base/error.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
@@ -19,12 +19,7 @@ std::optional<Ranks> parse_ranks(const Variables& variables) {
 }
 
 std::string ranks_refusal(const Variables& variables) {
-  try {
-    parse_ranks(variables);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return input_error([&] { parse_ranks(variables); });
 }
 
 void expect_place(const Variables& variables, int rank, int size, const std::string& address,

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/test_input_error.h"
 #include "ops/test_inputs.h"
 
 namespace dp {
@@ -19,14 +20,7 @@ struct Call {
 };
 
 std::string error_message(const Call& call) {
-  try {
-    delta_product(call.q, call.k, call.v, call.beta, call.options);
-  } catch (const InputError& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("not an InputError: ") + error.what();
-  }
-  return "no error";
+  return input_error([&] { delta_product(call.q, call.k, call.v, call.beta, call.options); });
 }
 
 struct Mistake {

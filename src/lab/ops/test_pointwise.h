@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "base/error.h"
+#include "base/test_input_error.h"
 #include "ops/test_inputs.h"
 
 namespace dp {
@@ -61,18 +61,6 @@ inline void expect_finite_differences_agree(const Operator& op, const Tensors& a
       }
     }
   }
-}
-
-/// The message of the InputError that f throws.
-inline std::string input_error(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const InputError& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("not an InputError: ") + error.what();
-  }
-  return "no error";
 }
 
 /// The message with which the second derivative of sum(y^2) after x is refused.

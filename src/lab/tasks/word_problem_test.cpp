@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
@@ -24,12 +25,7 @@ std::vector<Row> rows(const at::Tensor& tensor) {
 }
 
 std::string option_error(const WordProblemOptions& options) {
-  try {
-    const WordProblem task(options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return input_error([&] { const WordProblem task(options); });
 }
 
 TEST(WordProblem, TargetsAreProductsFromTheLeft) {

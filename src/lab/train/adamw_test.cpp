@@ -6,9 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 
-#include "base/error.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
@@ -44,15 +43,6 @@ struct Reference {
 
 double largest_difference(const at::Tensor& got, const at::Tensor& want) {
   return (got.detach().to(at::kDouble) - want).abs().max().item<double>();
-}
-
-std::string input_error(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // The largest parameter has several blocks; the second group decays at its own rate, the third has a

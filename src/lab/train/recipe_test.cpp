@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/test_input_error.h"
 #include "train/run_settings.h"
 
 namespace dp {
@@ -65,13 +65,10 @@ TEST(Recipe, OnTheCommandLineComesBeforeTheFiles) {
 
 TEST(Recipe, FilesOfOptionsAreChecked) {
   const auto error = [](const json& options) -> std::string {
-    try {
+    return input_error([&] {
       RunConfig run = fresh();
       assign_options(run, options, "f.json");
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
+    });
   };
   EXPECT_EQ(error({{"task", "word-problem"}, {"comment", {1, 2}}}), "no error");
   EXPECT_EQ(error({{"lrr", 1}}),

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "base/error.h"
+#include "base/test_input_error.h"
 
 namespace dp {
 namespace {
@@ -87,12 +87,7 @@ TEST(Sweep, NamesAreNoPaths) {
 
 TEST(Sweep, RefusesWrongFieldsByName) {
   const auto error_message = [](const std::string& text) -> std::string {
-    try {
-      parse_sweep(text, "f.json");
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
+    return input_error([&] { parse_sweep(text, "f.json"); });
   };
   EXPECT_EQ(error_message(R"({"grid": {"group": "S3"}})"),
             "f.json: field 'grid.group' must be a list of values");

@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "base/error.h"
 #include "base/test_folder.h"
+#include "base/test_input_error.h"
 #include "tasks/test_dataset.h"
 #include "train/batch_loss.h"
 #include "train/evaluation.h"
@@ -143,12 +143,7 @@ TEST_F(TextTraining, LearnsAndMeasuresAllOfTheValidationText) {
 
 TEST_F(TextTraining, SaysWhatIsMissing) {
   const auto message = [](const TextOptions& options) -> std::string {
-    try {
-      make_task(TaskOptions(options));
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+    return input_error([&] { make_task(TaskOptions(options)); });
   };
   EXPECT_NE(message({}).find("--data"), std::string::npos);
   EXPECT_NE(message({.data = (folder_ / "train").string()}).find("no train/manifest.json"),

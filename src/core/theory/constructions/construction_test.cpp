@@ -3,6 +3,7 @@
 
 #include "algebra/regular_expression.h"
 #include "base/error.h"
+#include "base/test_input_error.h"
 #include "theory/compile.h"
 #include "theory/constructions/group_in_one_layer.h"
 #include "theory/languages.h"
@@ -255,24 +256,16 @@ TEST(Compile, BfloatWeights) {
 }
 
 TEST(Compile, RefusesBySizeAndWithTheSize) {
-  const auto reason = [](const auto& compile) -> std::string {
-    try {
-      compile();
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "nothing was refused";
-  };
   Automaton cycle = counting_automaton(10007);  // a prime
-  EXPECT_NE(reason([&] {
+  EXPECT_NE(input_error([&] {
               compile_automaton(cycle, "a cycle", {});
             }).find("10007 states that one level must keep apart"),
             std::string::npos);
-  EXPECT_NE(reason([&] {
+  EXPECT_NE(input_error([&] {
               compile_automaton(cycle, "a cycle", {.max_states = 10000});
             }).find("--max-states"),
             std::string::npos);
-  EXPECT_NE(reason([&] {
+  EXPECT_NE(input_error([&] {
               compile_automaton(parse_regular_expression("[ab]*a[ab]{5}"), "sixth",
                                 {.max_memory = 1e5});
             }).find("more than the 0.0001 GB of --max-memory"),
@@ -280,25 +273,17 @@ TEST(Compile, RefusesBySizeAndWithTheSize) {
 }
 
 TEST(Compile, RefusesWhatCannotBe) {
-  const auto reason = [](const auto& compile) -> std::string {
-    try {
-      compile();
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "nothing was refused";
-  };
   EXPECT_EQ(
-      reason([] { group("S5", 1, 2); }),
+      input_error([] { group("S5", 1, 2); }),
       "one layer with 2 factors per token cannot follow S5 by orthogonal matrices: in every "
       "faithful real representation, however split over heads, an element of the alphabet is a "
       "product of 4 reflections and no fewer (ranks of I - Q, from the characters); use "
       "--num-householder 4, more layers, or --generators that take fewer");
-  EXPECT_NE(reason([] { group("S5", 3, 2); }).find("a table of all words of up to 4"),
+  EXPECT_NE(input_error([] { group("S5", 3, 2); }).find("a table of all words of up to 4"),
             std::string::npos);
-  EXPECT_NE(reason([] { group("S4", 2); }).find("no construction is known here"),
+  EXPECT_NE(input_error([] { group("S4", 2); }).find("no construction is known here"),
             std::string::npos);
-  EXPECT_NE(reason([] { group("S3", 0, 0, {"(1 4)"}); }).find("(1 4)"), std::string::npos);
+  EXPECT_NE(input_error([] { group("S3", 0, 0, {"(1 4)"}); }).find("(1 4)"), std::string::npos);
 }
 
 }  // namespace
