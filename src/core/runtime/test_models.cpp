@@ -1,7 +1,5 @@
 #include "runtime/test_models.h"
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <deque>
 #include <fstream>

@@ -10,7 +10,7 @@ namespace dp::analysis {
 namespace {
 
 ModelConfig two_heads() {
-  ModelConfig config = test_configs().front();
+  ModelConfig config = some_configs().front();
   config.num_v_heads.reset();
   config.num_heads = 2;
   return config;

@@ -60,7 +60,7 @@ TEST(BoundaryRanks, FallAtBosInTheHeadThatForgetsThereAndInNoOther) {
 }
 
 TEST(BoundaryRanks, AreThoseOfOneLongText) {
-  const ModelConfig config = test_configs()[5];
+  const ModelConfig config = some_configs()[5];
   const LanguageModel model = random_model(config);
   const at::Tensor tokens = random_ids(config, 3, 12);
   const BoundaryRanks found = boundary_ranks(model, tokens, 6);

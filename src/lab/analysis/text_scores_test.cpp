@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-LanguageModel model_for(const Tokenizer& tokenizer, ModelConfig config = test_configs()[5]) {
+LanguageModel model_for(const Tokenizer& tokenizer, ModelConfig config = some_configs()[5]) {
   config.vocab_size = tokenizer.vocab_size();
   return random_model(config);
 }
@@ -92,7 +92,7 @@ class TextScores : public testing::Test {
 
 TEST_F(TextScores, LikelihoodsAreThoseOfTheWholeSequence) {
   const std::vector<std::string> continuations = {" yes", "n", " a longer answer, ä", " yes!"};
-  for (const ModelConfig& config : test_configs_and_rivals()) {
+  for (const ModelConfig& config : some_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     const LanguageModel model = model_for(*bytes_, config);
     const auto scores = score_continuations(model, *bytes_, "Is it so?", continuations);

@@ -27,7 +27,7 @@ TEST(EffectiveRank, CountsDirections) {
 }
 
 TEST(TextWalk, LossIsThatOfTheWholeSequenceWhateverTheBlocks) {
-  for (const ModelConfig& config : test_configs_and_rivals()) {
+  for (const ModelConfig& config : some_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     const LanguageModel model = random_model(config);
     const at::Tensor tokens = random_ids(config, 3, 41);
@@ -48,7 +48,7 @@ TEST(TextWalk, LossIsThatOfTheWholeSequenceWhateverTheBlocks) {
 }
 
 TEST(TextWalk, RanksAreOfTheStatesWhereTheyAreDue) {
-  const ModelConfig config = test_configs()[5];
+  const ModelConfig config = some_configs()[5];
   const LanguageModel model = random_model(config);
   const at::Tensor tokens = random_ids(config, 2, 31);
   const TextWalk walk = walk_text(model, tokens, {.block = 8, .rank_every = 10});
@@ -70,7 +70,7 @@ TEST(TextWalk, RanksAreOfTheStatesWhereTheyAreDue) {
 }
 
 TEST(TextWalk, StopsWhenToldAndRefusesStatesThatAreNoMatrices) {
-  const LanguageModel model = random_model(test_configs()[5]);
+  const LanguageModel model = random_model(some_configs()[5]);
   const at::Tensor tokens = random_ids(model.config(), 1, 31);
   EXPECT_EQ(
       walk_text(model, tokens, {.block = 8}, [](int64_t done) { return done < 16; }).loss.size(),

@@ -5,7 +5,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "nn/tensors.h"
 
 namespace dp {
@@ -46,12 +46,6 @@ void expect_holds(const fs::path& path, const NamedTensors& tensors) {
 
 class CheckpointTest : public testing::Test {
  protected:
-  CheckpointTest()
-      : folder_(fs::path(testing::TempDir()) / ("checkpoint_" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~CheckpointTest() override { fs::remove_all(folder_); }
-
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     for (const auto& item : fs::directory_iterator(folder_))
@@ -76,7 +70,8 @@ class CheckpointTest : public testing::Test {
     return "no error";
   }
 
-  fs::path folder_;
+  const TestFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(CheckpointTest, WritesOneFileThatHuggingFaceReads) {

@@ -83,7 +83,7 @@ double largest_gradient_error(const Weights& got, const Weights& want) {
 }
 
 TEST(LanguageModel, EqualsItsDefinitionInFloat64) {
-  for (const ModelConfig& config : test_configs_and_rivals()) {
+  for (const ModelConfig& config : some_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     const LanguageModel model = random_model(config);
     const at::Tensor ids = random_ids(config, 3, 37);
@@ -93,7 +93,7 @@ TEST(LanguageModel, EqualsItsDefinitionInFloat64) {
 }
 
 TEST(LanguageModel, GradientsEqualThoseOfItsDefinition) {
-  for (const ModelConfig& config : test_configs_and_rivals()) {
+  for (const ModelConfig& config : some_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     LanguageModel model = random_model(config);
     make_trainable(model);
@@ -117,7 +117,7 @@ TEST(LanguageModel, GradientsEqualThoseOfItsDefinition) {
 
 TEST(LanguageModel, StepsAndBlocksEqualTheWholeSequence) {
   const at::NoGradGuard no_grad;
-  for (const ModelConfig& config : test_configs_and_rivals()) {
+  for (const ModelConfig& config : some_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     const LanguageModel model = random_model(config);
     const at::Tensor ids = random_ids(config, 2, 21);
@@ -143,7 +143,7 @@ TEST(LanguageModel, StepsAndBlocksEqualTheWholeSequence) {
 
 TEST(LanguageModel, PackedSequencesDoNotSeeEachOther) {
   const at::NoGradGuard no_grad;
-  for (const ModelConfig& config : test_configs_and_rivals()) {
+  for (const ModelConfig& config : some_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     const LanguageModel model = random_model(config);
     const at::Tensor ids = random_ids(config, 1, 20);
@@ -162,7 +162,7 @@ TEST(LanguageModel, PackedSequencesDoNotSeeEachOther) {
 // The same arithmetic in the same order, so the same bits.
 TEST(LanguageModel, RecomputedActivationsGiveTheSameGradients) {
   for (const int64_t layers : {1, 2, 5, 9}) {
-    ModelConfig config = test_configs()[7];
+    ModelConfig config = some_configs()[7];
     config.num_hidden_layers = layers;
     LanguageModel model = random_model(config);
     make_trainable(model);
@@ -184,7 +184,7 @@ TEST(LanguageModel, RecomputedActivationsGiveTheSameGradients) {
 
 TEST(LanguageModel, PaddingOnEitherSideChangesNothing) {
   const at::NoGradGuard no_grad;
-  const ModelConfig config = test_configs()[13];
+  const ModelConfig config = some_configs()[13];
   const LanguageModel model = random_model(config);
   const at::Tensor ids = random_ids(config, 4, 9);
   const at::Tensor mask = at::ones_like(ids);
@@ -205,7 +205,7 @@ TEST(LanguageModel, PaddingOnEitherSideChangesNothing) {
 TEST(LanguageModel, BFloat16MatricesAreUsedExactly) {
   const at::NoGradGuard no_grad;
   for (const int i : {7, 13}) {
-    LanguageModel model = random_model(test_configs()[i]);
+    LanguageModel model = random_model(some_configs()[i]);
     for (const auto& [name, parameter] : model.parameters())
       if (parameter->shape.size() == 2) parameter->value = parameter->value.to(at::kBFloat16);
     const at::Tensor want =
@@ -221,7 +221,7 @@ TEST(LanguageModel, BFloat16MatricesAreUsedExactly) {
 }
 
 TEST(LanguageModel, SmoothedLabels) {
-  LanguageModel model = random_model(test_configs()[0]);
+  LanguageModel model = random_model(some_configs()[0]);
   make_trainable(model);
   const at::Tensor ids = random_ids(model.config(), 2, 30);
   at::Tensor targets = ids.clone();
@@ -310,7 +310,7 @@ TEST(LanguageModel, PaperSchemeDrawsTheLayersMatricesAsThePaper) {
 }
 
 TEST(LanguageModel, RefusesTokensOutsideTheVocabulary) {
-  const ModelConfig config = test_configs()[0];
+  const ModelConfig config = some_configs()[0];
   const LanguageModel model = random_model(config);
   try {
     model.features(at::full({1, 2}, 19, at::kLong));

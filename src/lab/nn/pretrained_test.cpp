@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "nn/tensors.h"
 #include "nn/rivals/test_rivals.h"
 #include "nn/test_models.h"
@@ -18,13 +18,6 @@ namespace fs = std::filesystem;
 
 class Pretrained : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("dp_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string error_message() const {
     try {
       load_model(folder_);
@@ -37,7 +30,8 @@ class Pretrained : public testing::Test {
     return "no error";
   }
 
-  fs::path folder_;
+  const TestFolder temporary_;
+  const fs::path folder_ = temporary_ / "model";
 };
 
 void expect_same(const LanguageModel& a, const LanguageModel& b) {
@@ -50,7 +44,7 @@ void expect_same(const LanguageModel& a, const LanguageModel& b) {
 }
 
 TEST_F(Pretrained, ComesBackAsItWasInBothLayouts) {
-  for (const ModelConfig& config : test_configs()) {
+  for (const ModelConfig& config : some_configs()) {
     for (const bool legacy : {false, true}) {
       SCOPED_TRACE(describe(config));
       const LanguageModel model = random_model(config);
@@ -88,7 +82,7 @@ TEST_F(Pretrained, RivalsComeBackAsTheyWere) {
 }
 
 TEST_F(Pretrained, LegacyLayoutHasOneTensorPerFactor) {
-  ModelConfig config = test_configs()[6];
+  ModelConfig config = some_configs()[6];
   config.num_householder = 3;
   save_model(random_model(config), folder_, {.dtype = {}, .legacy_layout = true});
   const Checkpoint checkpoint = Checkpoint::open(folder_);
@@ -99,7 +93,7 @@ TEST_F(Pretrained, LegacyLayoutHasOneTensorPerFactor) {
 }
 
 TEST_F(Pretrained, RoundsOnceToBFloat16) {
-  const LanguageModel model = random_model(test_configs()[5]);
+  const LanguageModel model = random_model(some_configs()[5]);
   save_model(model, folder_, {.dtype = "bfloat16", .legacy_layout = false});
   const LanguageModel loaded = load_model(folder_);
   EXPECT_EQ(loaded.config().dtype, "bfloat16");
@@ -114,7 +108,7 @@ TEST_F(Pretrained, RoundsOnceToBFloat16) {
 }
 
 TEST_F(Pretrained, FloatWeightsAreNotCopied) {
-  save_model(random_model(test_configs()[5]), folder_);
+  save_model(random_model(some_configs()[5]), folder_);
   const LanguageModel loaded = load_model(folder_);
   // Torch can resize what it allocated, and not what lies in a mapped file.
   for (const auto& [name, value] : loaded.named_values())
@@ -122,7 +116,7 @@ TEST_F(Pretrained, FloatWeightsAreNotCopied) {
 }
 
 TEST_F(Pretrained, ModelsTrainedElsewhereMayStillBeTrained) {
-  save_model(random_model(test_configs()[5]), folder_);
+  save_model(random_model(some_configs()[5]), folder_);
   LanguageModel model = load_model(folder_);
   make_trainable(model);
   for (const auto& [name, value] : model.named_values()) {
@@ -132,7 +126,7 @@ TEST_F(Pretrained, ModelsTrainedElsewhereMayStillBeTrained) {
 }
 
 TEST_F(Pretrained, NamesTheTensorAtFault) {
-  const LanguageModel model = random_model(test_configs()[0]);
+  const LanguageModel model = random_model(some_configs()[0]);
   auto tensors = model.named_values();
   const auto write = [&](const auto& list) {
     save_model(model, folder_);

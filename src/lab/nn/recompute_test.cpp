@@ -12,7 +12,7 @@ namespace {
 // Bytes that a step needs beyond weights and gradients.
 double step_bytes(int64_t layers, bool recompute) {
   MeasureMemory memory;
-  ModelConfig config = test_configs()[7];
+  ModelConfig config = some_configs()[7];
   config.num_hidden_layers = layers;
   LanguageModel model = random_model(config);
   make_trainable(model);

@@ -26,7 +26,7 @@ TEST(RuntimeStates, PassBetweenTheImplementations) {
   const at::NoGradGuard no_grad;
   SerialExecutor serial;
   const TestFolder folder;
-  for (const ModelConfig& config : test_configs())
+  for (const ModelConfig& config : some_configs())
     for (const bool bfloat16 : {false, true}) {
       SCOPED_TRACE(describe(config));
       SaveOptions options;

@@ -39,23 +39,23 @@ at::Tensor runtime_logits(runtime::Runner& runner, const at::Tensor& ids, size_t
   return at::cat(all, 0);
 }
 
-TEST(Runtime, EqualsNnForEveryCombinationOfOptions) {
+void expect_runtime_equals_nn(const ModelConfig& config) {
+  SCOPED_TRACE(describe(config));
   const at::NoGradGuard no_grad;
   SerialExecutor serial;
-  for (const ModelConfig& config : every_config()) {
-    SCOPED_TRACE(describe(config));
-    const LanguageModel model = random_model(config);
-    const at::Tensor ids = random_ids(config, 1, 23);
-    const at::Tensor want = model.logits(model.features(ids)).squeeze(0);
-    runtime::Runner runner(runtime::Model::from_arrays(config, model_arrays(model)), serial);
-    for (const size_t block : {1, 6, 23})
-      EXPECT_LT((runtime_logits(runner, ids, block) - want).abs().max().item<double>(), kTolerance);
-  }
+  const LanguageModel model = random_model(config);
+  const at::Tensor ids = random_ids(config, 1, 23);
+  const at::Tensor want = model.logits(model.features(ids)).squeeze(0);
+  runtime::Runner runner(runtime::Model::from_arrays(config, model_arrays(model)), serial);
+  for (const size_t block : {1, 6, 23})
+    EXPECT_LT((runtime_logits(runner, ids, block) - want).abs().max().item<double>(), kTolerance);
+}
+
+TEST(Runtime, EqualsNnForEveryCombinationOfOptions) {
+  for (const ModelConfig& config : every_config()) expect_runtime_equals_nn(config);
 }
 
 TEST(Runtime, EqualsNnForProductsOfRwkv7Transitions) {
-  const at::NoGradGuard no_grad;
-  SerialExecutor serial;
   for (const int64_t factors : {1, 3})
     for (const bool negative : {false, true}) {
       ModelConfig config;
@@ -65,14 +65,8 @@ TEST(Runtime, EqualsNnForProductsOfRwkv7Transitions) {
       config.num_householder = factors, config.allow_neg_eigval = negative;
       config.use_short_conv = config.use_output_gate = config.use_forget_gate = false;
       config.rwkv7.gate_low_rank_dim = 3;
-      SCOPED_TRACE(describe(config));
       ASSERT_TRUE(runtime::is_supported(config));
-      const LanguageModel model = random_model(config);
-      const at::Tensor ids = random_ids(config, 1, 23);
-      const at::Tensor want = model.logits(model.features(ids)).squeeze(0);
-      runtime::Runner runner(runtime::Model::from_arrays(config, model_arrays(model)), serial);
-      for (const size_t block : {1, 6, 23})
-        EXPECT_LT((runtime_logits(runner, ids, block) - want).abs().max().item<double>(), kTolerance);
+      expect_runtime_equals_nn(config);
     }
 }
 
@@ -80,7 +74,7 @@ TEST(Runtime, ReadsWhatNnWrites) {
   const at::NoGradGuard no_grad;
   SerialExecutor serial;
   const TestFolder folder;
-  for (const ModelConfig& config : test_configs())
+  for (const ModelConfig& config : some_configs())
     for (const char* dtype : {"float32", "bfloat16", "float16"})
       for (const bool legacy : {false, true}) {
         SCOPED_TRACE(describe(config) + dtype);

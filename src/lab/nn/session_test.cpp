@@ -9,6 +9,8 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/test_folder.h"
+#include "base/test_input_error.h"
 #include "nn/rivals/test_rivals.h"
 #include "nn/test_models.h"
 #include "runtime/generate.h"
@@ -52,7 +54,7 @@ TEST(Session, OneByOneEqualsAllAtOnceForEveryCombinationOfOptions) {
 }
 
 TEST(Session, APromptLongerThanItsBlocksIsTheSame) {
-  const ModelConfig config = test_configs()[5];
+  const ModelConfig config = some_configs()[5];
   const auto model = shared_model(config);
   const std::vector<int64_t> ids = tokens(config, 1300);
   Session session(model);
@@ -64,7 +66,7 @@ TEST(Session, APromptLongerThanItsBlocksIsTheSame) {
 }
 
 TEST(Session, AForkGoesItsOwnWay) {
-  const ModelConfig config = test_configs()[15];
+  const ModelConfig config = some_configs()[15];
   const auto model = shared_model(config);
   Session session(model);
   session.feed(tokens(config, 8));
@@ -80,26 +82,16 @@ TEST(Session, AForkGoesItsOwnWay) {
 
 class SessionFile : public testing::Test {
  protected:
-  void SetUp() override {
-    path_ = fs::path(testing::TempDir()) /
-            (std::string("dp_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(path_);
-  }
-  void TearDown() override { fs::remove_all(path_); }
-
   std::string error_message(Session& session) const {
-    try {
-      session.restore(path_);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
+    return input_error([&] { session.restore(path_); });
   }
-  fs::path path_;
+
+  const TestFolder temporary_;
+  const fs::path path_ = temporary_ / "state";
 };
 
 TEST_F(SessionFile, RestoringGoesOnToTheBit) {
-  for (const ModelConfig& config : test_configs_and_rivals()) {
+  for (const ModelConfig& config : some_configs_and_rivals()) {
     SCOPED_TRACE(describe(config));
     const auto model = shared_model(config);
     Session session(model);
@@ -118,7 +110,7 @@ TEST_F(SessionFile, RestoringGoesOnToTheBit) {
 }
 
 TEST_F(SessionFile, RefusesTheStateOfAnotherModel) {
-  const ModelConfig config = test_configs()[5];
+  const ModelConfig config = some_configs()[5];
   Session session(shared_model(config, 1)), other(shared_model(config, 2));
   session.feed(1);
   session.save(path_);
@@ -129,14 +121,14 @@ TEST_F(SessionFile, RefusesTheStateOfAnotherModel) {
 }
 
 TEST_F(SessionFile, RefusesWhatIsNoState) {
-  Session session(shared_model(test_configs()[0]));
+  Session session(shared_model(some_configs()[0]));
   EXPECT_NE(error_message(session).find(path_.string()), std::string::npos);
   std::ofstream(path_) << "not a state";
   EXPECT_NE(error_message(session).find(path_.string()), std::string::npos);
 }
 
 TEST(Generate, GreedyIsTheArgmaxOfWholeSequences) {
-  const ModelConfig config = test_configs()[13];
+  const ModelConfig config = some_configs()[13];
   const auto model = shared_model(config);
   std::vector<int64_t> sequence = tokens(config, 5);
   Session session(model);
@@ -155,7 +147,7 @@ TEST(Generate, GreedyIsTheArgmaxOfWholeSequences) {
 }
 
 TEST(Generate, StopsAtStopTokensAndWhenTold) {
-  const ModelConfig config = test_configs()[13];
+  const ModelConfig config = some_configs()[13];
   const auto model = shared_model(config);
   const std::vector<int64_t> prompt = tokens(config, 5);
   GenerateOptions options;
@@ -176,7 +168,7 @@ TEST(Generate, StopsAtStopTokensAndWhenTold) {
 }
 
 TEST(Generate, NeedsSomethingToContinue) {
-  Session session(shared_model(test_configs()[0]));
+  Session session(shared_model(some_configs()[0]));
   EXPECT_THROW(generate(session, {}, {}), InputError);
 }
 

@@ -3,11 +3,11 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 
 namespace dp {
 namespace {
@@ -15,9 +15,8 @@ namespace fs = std::filesystem;
 
 class TensorsTest : public testing::Test {
  protected:
-  TensorsTest() : path_(fs::path(testing::TempDir()) / ("tensors_" + std::to_string(getpid()))) {}
-  ~TensorsTest() override { fs::remove(path_); }
-  fs::path path_;
+  const TestFolder folder_;
+  const fs::path path_ = folder_ / "tensors";
 };
 
 TEST_F(TensorsTest, RoundTripInEveryCommonDtype) {

@@ -90,50 +90,11 @@ at::Tensor mixer(const ModelConfig& c, const Part& part, const at::Tensor& x) {
 
 }  // namespace
 
-std::vector<ModelConfig> every_config() {
-  std::vector<ModelConfig> configs;
-  for (int bits = 0; bits < 128; ++bits) {
-    const auto bit = [&](int i) { return ((bits >> i) & 1) != 0; };
-    if (bit(3) && !bit(2)) continue;  // the bias of no convolution
-    for (const int64_t num_householder : {1, 2, 3}) {
-      ModelConfig c;
-      c.vocab_size = 19;
-      c.hidden_size = 20;
-      c.num_hidden_layers = 2;
-      c.num_heads = 2;
-      c.head_dim = 6;
-      c.num_householder = num_householder;
-      c.use_forget_gate = bit(0);
-      c.use_output_gate = bit(1);
-      c.use_short_conv = bit(2);
-      c.conv_bias = bit(3);
-      c.allow_neg_eigval = bit(4);
-      if (bit(5)) c.num_v_heads = 4;
-      c.tie_word_embeddings = bit(6);
-      c.expand_v = bit(0) ? 1.5 : 1;
-      c.conv_size = bit(1) ? 4 : 3;
-      c.norm_eps = bit(0) ? 1e-5 : 1e-6;
-      c.intermediate_size = 24;
-      configs.push_back(c);
-    }
-  }
-  return configs;
-}
-
-std::vector<ModelConfig> test_configs() {
-  const std::vector<ModelConfig> every = every_config();
-  std::vector<ModelConfig> some;
-  for (size_t i = 0; some.size() < 16; i += 17) some.push_back(every[i % every.size()]);
-  return some;
-}
-
-std::vector<ModelConfig> test_configs_and_rivals() {
-  std::vector<ModelConfig> all = test_configs();
+std::vector<ModelConfig> some_configs_and_rivals() {
+  std::vector<ModelConfig> all = some_configs();
   for (const ModelConfig& rival : rival_configs()) all.push_back(rival);
   return all;
 }
-
-std::string describe(const ModelConfig& config) { return to_json(config); }
 
 LanguageModel random_model(const ModelConfig& config, uint64_t seed) {
   LanguageModel model(config);

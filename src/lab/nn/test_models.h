@@ -7,16 +7,15 @@
 #include <vector>
 
 #include "nn/language_model.h"
+#include "runtime/test_models.h"
 
 namespace dp {
 
-/// Every combination of options; sizes that are no multiples of anything.
-std::vector<ModelConfig> every_config();
-/// Sixteen of them in which every option is on and off in many combinations.
-std::vector<ModelConfig> test_configs();
-/// These sixteen, and each rival with its options on and off.
-std::vector<ModelConfig> test_configs_and_rivals();
-std::string describe(const ModelConfig& config);
+using runtime::describe;
+using runtime::every_config;
+using runtime::some_configs;
+/// Those sixteen, and each rival with its options on and off.
+std::vector<ModelConfig> some_configs_and_rivals();
 
 /// A model with weights large enough that nothing is lost in the noise, norms and biases included.
 LanguageModel random_model(const ModelConfig& config, uint64_t seed = 1);

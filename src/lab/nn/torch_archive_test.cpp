@@ -5,12 +5,13 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 
 #include "base/error.h"
+#include "base/test_folder.h"
 #include "nn/tensors.h"
 
 namespace dp {
@@ -21,21 +22,20 @@ namespace fs = std::filesystem;
 class TorchArchiveTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = fs::path(testing::TempDir()) / ("torch_archive_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
+    temporary_.emplace();
+    folder_ = temporary_->path();
     const fs::path script = fs::path(DP_SOURCE_DIR) / "src/lab/nn/torch_archive_test.py";
     const std::string command =
         std::string(DP_PYTHON) + " -B '" + script.string() + "' '" + folder_.string() + "'";
     made_ = std::system(command.c_str()) == 0;
   }
-  static void TearDownTestSuite() { fs::remove_all(folder_); }
+  static void TearDownTestSuite() { temporary_.reset(); }
   void SetUp() override { ASSERT_TRUE(made_) << "no python3 can import torch"; }
 
-  static fs::path folder_;
-  static bool made_;
+  static inline std::optional<TestFolder> temporary_;
+  static inline fs::path folder_;
+  static inline bool made_ = false;
 };
-fs::path TorchArchiveTest::folder_;
-bool TorchArchiveTest::made_;
 
 TEST_F(TorchArchiveTest, ReadsEveryDtype) {
   const std::pair<const char*, at::ScalarType> dtypes[] = {
