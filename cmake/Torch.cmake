@@ -30,7 +30,8 @@ target_compile_options(dp_torch INTERFACE $<BUILD_INTERFACE:${OpenMP_CXX_FLAGS}>
 # 10 s of headers once, not once per file; 2 s remain. Those that few files need are not among them: they
 # would make all others slower. Every file still includes what it uses: without this target all builds
 # too. Users must have the compile options of dp_torch and dp_settings; levels above -O0 may differ.
-set(headers <ATen/ATen.h> <torch/csrc/autograd/autograd.h> <nlohmann/json.hpp>)
+# ivalue.h is first because clang does not compile a vector of values that are only declared, as libtorch 1.13 has in ATen.h.
+set(headers <ATen/core/ivalue.h> <ATen/ATen.h> <torch/csrc/autograd/autograd.h> <nlohmann/json.hpp>)
 file(CONFIGURE OUTPUT torch_headers.cpp CONTENT "")
 add_library(dp_torch_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/torch_headers.cpp)
 target_link_libraries(dp_torch_headers PRIVATE dp_torch dp_settings nlohmann_json::nlohmann_json)

@@ -60,6 +60,7 @@ int encode(const TokenizerOptions& options) {
 std::vector<int32_t> parse_tokens(const std::string& text, int64_t vocab_size) {
   std::vector<int32_t> tokens;
   const char* end = text.data() + text.size();
+  constexpr std::string_view kEnds = " ,]\n";
   for (const char* p = text.data(); p < end;) {
     if (std::string_view(" ,[]\n\r\t").find(*p) != std::string_view::npos) {
       ++p;
@@ -69,7 +70,7 @@ std::vector<int32_t> parse_tokens(const std::string& text, int64_t vocab_size) {
     const auto [next, error] = std::from_chars(p, end, token);
     if (error != std::errc() || token < 0 || token >= vocab_size)
       throw InputError("stdin has " +
-                       quote(std::string(p, std::find_first_of(p, end, " ,]\n", " ,]\n" + 4))) +
+                       quote(std::string(p, std::find_first_of(p, end, kEnds.begin(), kEnds.end()))) +
                        " behind " + std::to_string(tokens.size()) +
                        " tokens, expected a number of 0 to " + std::to_string(vocab_size - 1));
     tokens.push_back(static_cast<int32_t>(token));
