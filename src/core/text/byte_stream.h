@@ -26,7 +26,7 @@ class ByteStream {
   virtual bool skip(uint64_t size);
   /// How many bytes of the file itself have been read.
   virtual uint64_t file_bytes() const = 0;
-  /// Why the end is not the real one, or nothing: "is damaged: ...". All before it has been returned by read().
+  /// Once read() has given less than was asked for: why the end is not the real one, or nothing: "is damaged: ...".
   virtual const std::string& damage() const = 0;
 };
 

@@ -3,8 +3,8 @@
 #include <map>
 #include <string>
 
-#include "text/pair_merger.h"
 #include "base/utf8.h"
+#include "text/pair_merger.h"
 #include "text/prefix_trie.h"
 #include "text/sentencepiece_words.h"
 #include "text/word_table.h"

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cfloat>
 
-#include "text/prefix_trie.h"
 #include "base/utf8.h"
+#include "text/prefix_trie.h"
 #include "text/sentencepiece_words.h"
 
 namespace dp {
